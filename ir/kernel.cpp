@@ -1,0 +1,108 @@
+#include "ir/kernel.h"
+
+#include <array>
+
+#include <fmt/format.h>
+
+namespace driftc::ir {
+namespace {
+constexpr std::array<std::string_view, 9> kNames = {"elementwise", "copy",   "pool",
+                                                    "reduce",      "softmax", "direct",
+                                                    "implicit_gemm", "matmul", "interpreter"};
+}
+
+std::string_view name_of(Algorithm algorithm) { return kNames[static_cast<std::size_t>(algorithm)]; }
+std::optional<Algorithm> parse_algorithm(std::string_view name) {
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    if (kNames[i] == name) return static_cast<Algorithm>(i);
+  return std::nullopt;
+}
+
+std::string to_string(const Schedule& s) {
+  return fmt::format("{{block=[{},{},{}], thread=[{},{}], vector={}}}", s.block_m, s.block_n,
+                     s.block_k, s.thread_m, s.thread_n, s.vector);
+}
+
+const Node* reduction_node(const Graph& body) {
+  for (const Node& node : body.nodes())
+    if (info(node.op).default_order) return &node;
+  return nullptr;
+}
+
+ReductionExtent reduction_extent(const Graph& graph, const Node& node) {
+  const auto shape = [&](std::size_t i) -> const Shape& {
+    return graph.value(node.operands[i]).type.shape;
+  };
+  switch (node.op) {
+    case Op::kConv2d:
+    case Op::kConv1x1Matmul:
+      return {shape(1)[1], shape(1)[2], shape(1)[3]};
+    case Op::kMatmul:
+      return {shape(0)[shape(0).rank() - 1], 1, 1};
+    case Op::kGemm:
+      return {shape(0)[node.integer("trans_a") != 0 ? 0 : 1], 1, 1};
+    case Op::kAvgPool:
+      return {1, node.ints("kernel")[0], node.ints("kernel")[1]};
+    case Op::kGlobalAvgPool:
+      return {1, shape(0)[2], shape(0)[3]};
+    case Op::kSoftmax: {
+      const std::int64_t axis = node.integer("axis");
+      const auto rank = static_cast<std::int64_t>(shape(0).rank());
+      return {shape(0)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)], 1, 1};
+    }
+    default:
+      break;
+  }
+  DRIFTC_ASSERT(false, "op has no reduction");
+}
+
+bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
+  const bool sequential = order.kpad == 0 && order.lanes == 1 && order.acc == 1 && order.tile == 0;
+  const bool known_arith = order.arith != Arith::kMma;
+  const bool conv_walk =
+      order.walk == Walk::kCrs || order.walk == Walk::kRsc || order.walk == Walk::kTiledCrs;
+  switch (algorithm) {
+    case Algorithm::kElementwise:
+    case Algorithm::kCopy:
+      return false;
+    case Algorithm::kPool:
+    case Algorithm::kSoftmax:
+      return sequential && !order.skip && order.split == 1 &&
+             (order.arith == Arith::kAdd || order.arith == Arith::kKahan ||
+              order.arith == Arith::kF64);
+    case Algorithm::kReduce:
+      return order.kpad == 0 && !order.skip && order.split == 1 && order.acc == 1 &&
+             order.tile == 0 && order.lanes <= 32 &&
+             (order.arith == Arith::kAdd || order.arith == Arith::kKahan ||
+              order.arith == Arith::kF64);
+    case Algorithm::kDirect:
+      return conv_walk && sequential && order.split == 1 && known_arith;
+    case Algorithm::kImplicitGemm:
+      return conv_walk && sequential && !order.skip && known_arith;
+    case Algorithm::kMatmul:
+      return order.walk == Walk::kK && sequential && !order.skip && known_arith;
+    case Algorithm::kInterpreter:
+      return known_arith;
+  }
+  return false;
+}
+
+std::optional<int> contraction_site(const Graph& graph, NodeId id, const std::vector<int>& uses,
+                                    const std::function<bool(NodeId)>& in_region) {
+  const Node& node = graph.node(id);
+  if (node.op != Op::kAdd && node.op != Op::kSub) return std::nullopt;
+  for (int i = 0; i < 2; ++i) {
+    ValueId value = node.operands[static_cast<std::size_t>(i)];
+    while (true) {
+      const auto& producer = graph.value(value).producer;
+      if (!producer || !in_region(*producer) || uses[value.index] != 1 || graph.is_output(value)) break;
+      const Node& from = graph.node(*producer);
+      if (from.op == Op::kMul) return i;
+      if (from.op != Op::kIdentity) break;
+      value = from.operands[0];
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace driftc::ir
