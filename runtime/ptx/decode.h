@@ -1,0 +1,47 @@
+// One kernel of a Module, decoded for the executor: instructions checked against what is modelled bit-exactly,
+// control flow and registers analysed. Done once per kernel; a Program is immutable and shared by all launches.
+// An instruction that is not modelled exactly is refused by name and place, never approximated.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "ir/support/result.h"
+#include "runtime/ptx/module.h"
+
+namespace driftc::runtime::ptx {
+
+struct ProgramCode;  // program.h: the executor's own form
+
+class Program {
+ public:
+  explicit Program(std::unique_ptr<const ProgramCode> code);
+  ~Program();
+
+  const std::string& name() const;
+  std::size_t parameter_bytes() const;
+  std::uint32_t static_shared_bytes() const;
+  std::uint32_t max_threads() const;      // .maxntid, 0 = not given
+  bool has_global_atomics() const;        // blocks then run one after the other, in the seed's order
+  std::size_t instruction_count() const;  // as printed by NVRTC
+  const ProgramCode& code() const { return *code_; }
+
+ private:
+  std::unique_ptr<const ProgramCode> code_;
+};
+
+// How to decode; the defaults are what users get. Tests switch the fast forms off to compare with the plain
+// interpreter, which is the oracle.
+struct DecodeOptions {
+  bool convert_branches = true;  // short forward branches become guarded instructions
+  bool fuse_regions = true;      // shared loads + FMA chains run as outer-product regions
+  bool scalar_uniform = true;    // values equal in all threads are computed once
+};
+
+// `entry_name` empty: the only kernel of the module.
+Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name,
+                                              const DecodeOptions& options = {});
+
+}  // namespace driftc::runtime::ptx
