@@ -1,0 +1,58 @@
+// The main study: run one graph eagerly and compiled, in lock-step, and say of every value how and why
+// the two differ (product.md, idea 2; architecture.md, "What a proof proves").
+// Memory: values live until their last use in any arm; nothing is kept unless `on_value` keeps it.
+// Deterministic: the report depends on graph, inputs and settings, not on threads or earlier runs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/cache.h"
+#include "ir/graph.h"
+#include "passes/selection.h"
+#include "runtime/devices/device.h"
+#include "runtime/study/report.h"
+#include "runtime/thread_pool.h"
+
+namespace driftc::runtime::study {
+
+struct NamedTensor {
+  std::string name;
+  ir::Tensor tensor;
+};
+
+// Things a study needs from outside; borrowed for the call.
+struct Services {
+  codegen::KernelCache& cache;
+  ThreadPool& pool;
+  std::function<void(const std::string&)> progress = {};  // one short line per step; may be empty
+};
+
+struct PairSettings {
+  passes::PassSelection selection;                // mode, passes, options
+  std::optional<ir::ReductionOrder> eager_order;  // applied where it fits; others keep their default
+  bool declared = false;                          // --eager-order=declared: the eager arm runs the
+                                                  // source graph under the compiled arm's contracts
+  std::vector<std::string> fallback;              // source nodes kept in the interpreter
+  DeviceProfile device;
+  std::uint64_t schedule_seed = 0;                // order of atomics
+  bool reference = true;                          // run the f64 arm
+  // Called for every compared value while its tensors live: name, eager, compiled, reference (or null).
+  std::function<void(const std::string&, const ir::Tensor&, const ir::Tensor&, const ir::Tensor*)>
+      on_value = {};
+};
+
+// Errors: inputs that do not fit (kInput), no compiler and no recorded PTX (kUnavailable), a kernel that
+// NVRTC or the executor rejects (kInternal).
+Result<PairReport> pair_run(const ir::Graph& source, const std::vector<NamedTensor>& inputs,
+                            const PairSettings& settings, const Services& services);
+
+// One arm alone: the outputs of the graph, f64 for kReference, else f32.
+enum class Arm { kEager, kCompiled, kReference };
+Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
+                                         const std::vector<NamedTensor>& inputs, Arm arm,
+                                         const PairSettings& settings, const Services& services);
+
+}  // namespace driftc::runtime::study

@@ -1,0 +1,83 @@
+// What a comparison of two arms found: numbers and names only; frontend/report renders it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/compare/metrics.h"
+#include "runtime/compare/verdict.h"
+
+namespace driftc::runtime::study {
+
+struct KernelReport {
+  std::string name;               // entry point
+  std::string value;              // the value it makes
+  std::vector<std::string> from;  // source nodes
+  std::string order, contract, algorithm, schedule;
+  std::string source_hash, ptx_hash, nvrtc;
+};
+struct FallbackReport {
+  std::string node, reason;
+};
+struct PassReport {
+  std::string name;
+  bool enabled = false, changed = false;
+};
+
+struct NodeReport {
+  std::string name;                       // of the value
+  std::string op;                         // source op that makes it
+  std::string kernel;                     // entry point, or "" when interpreted
+  std::vector<std::string> source_nodes;  // names
+  bool materialised = true;               // false: lives only inside a fused kernel, no metrics
+  ir::TensorType type;                    // shape and dtype; layout: the compiled arm's
+  std::string eager_contract, compiled_contract;
+  compare::Verdict verdict = compare::Verdict::kIdentical;
+  compare::Evidence evidence = compare::Evidence::kBits;
+  std::vector<compare::Cause> causes;
+  compare::Metrics metrics;
+  // Largest |difference| that came with the inputs, that was made here, and the first divided by the largest
+  // difference of an input (0 when no input differs).
+  double inherited = 0, local = 0, amplification = 0;
+  std::optional<compare::Distance> eager_to_reference, compiled_to_reference;
+};
+
+struct InputReport {
+  std::string name, hash, source;
+  ir::TensorType type;
+  double min = 0, max = 0;  // over finite elements
+  std::int64_t zeros = 0, subnormals = 0, nan = 0, inf = 0;
+  // Finite non-zero values that become 0 or Inf in that type.
+  std::int64_t not_f16 = 0, not_bf16 = 0, not_tf32 = 0;
+};
+InputReport describe_input(const std::string& name, const ir::Tensor& tensor);
+
+struct Coverage {
+  std::int64_t convolutions = 0, convolutions_of = 0;  // compiled, of all
+  std::int64_t nodes = 0, nodes_of = 0;
+  double multiply_adds = 1;  // compiled share of all multiply-adds, 0..1
+};
+
+struct PairReport {
+  std::string graph_name, graph_hash;
+  std::int64_t graph_nodes = 0;
+  std::vector<InputReport> inputs;
+  std::vector<PassReport> passes;
+  std::vector<KernelReport> kernels;
+  std::vector<FallbackReport> fallbacks;
+  Coverage coverage;
+  compare::Verdict verdict = compare::Verdict::kIdentical;
+  compare::Evidence evidence = compare::Evidence::kBits;
+  std::vector<compare::Cause> causes;  // of all nodes, merged, without `upstream`
+  std::optional<compare::ClassChanges> classes;
+  std::vector<NodeReport> nodes;    // in source order, materialised or not; no constants
+  std::vector<NodeReport> outputs;  // of the graph, in their order
+  std::string eager_order;          // "default", an order, or "declared"
+  std::int64_t values = 0, values_differ = 0;  // materialised values, and those that differ
+  std::uint64_t max_ulp = 0;        // over them
+  std::size_t kernels_compiled = 0;             // by NVRTC in this run
+  double seconds_compile = 0, seconds_run = 0;  // wall time, shown only with --timings
+};
+
+}  // namespace driftc::runtime::study
