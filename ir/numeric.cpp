@@ -6,7 +6,7 @@
 #include <charconv>
 #include <numeric>
 
-#include "ir/support/rng.h"
+#include "ir/support/hash.h"
 
 namespace driftc::ir {
 
@@ -369,18 +369,6 @@ Result<std::vector<ReductionOrder>> parse_order_list(std::string_view text) {
   return out;
 }
 
-std::vector<std::int32_t> seeded_permutation(std::int32_t count, std::uint64_t seed) {
-  std::vector<std::int32_t> order(static_cast<std::size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  if (seed == 0) return order;
-  const CounterRng rng(seed, "schedule");
-  for (std::int32_t i = count - 1; i > 0; --i) {  // Fisher-Yates
-    const auto j = rng.bits(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(i + 1);
-    std::swap(order[static_cast<std::size_t>(i)], order[j]);
-  }
-  return order;
-}
-
 SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
                   std::span<const bool> padded, std::uint64_t atomic_seed) {
   SumProgram program;
@@ -409,8 +397,8 @@ SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
   if (order.combine == SplitCombine::kPairwise) {
     builder.pairwise(std::move(slots));
   } else if (atomic) {
-    for (std::int32_t i : seeded_permutation(slices, atomic_seed))
-      builder.add(root, slots[static_cast<std::size_t>(i)]);
+    for (std::uint32_t i : seeded_permutation(atomic_seed, static_cast<std::uint32_t>(slices)))
+      builder.add(root, slots[i]);
   } else {
     for (std::int32_t i = 1; i < slices; ++i) builder.add(slots[0], slots[static_cast<std::size_t>(i)]);
   }

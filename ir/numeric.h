@@ -81,13 +81,11 @@ struct SumProgram {
 
 // The denotation of `order`: the one definition that replay, bounds, tree printing and code generation share.
 // `padded` (empty, or one flag per canonical position) marks padding positions; it matters for `.skip`
-// only. `atomic_seed` orders the slices of a `splitSa` order (0: ascending).
+// only. `atomic_seed` orders the slices of a `splitSa` order as the PTX executor's schedule does
+// (seeded_permutation of ir/support/hash.h; 0: ascending).
 // For kMma a chain lists the leaves in order; blocks of mma.k() leaves are one instruction.
 SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
                   std::span<const bool> padded = {}, std::uint64_t atomic_seed = 0);
-
-// Ascending for seed 0, else the permutation of 0..count-1 that the PTX executor's schedule uses too.
-std::vector<std::int32_t> seeded_permutation(std::int32_t count, std::uint64_t seed);
 
 enum class Precision : std::uint8_t { kF32, kTf32Rna, kTf32Trunc, kF16, kBF16, kF64 };
 std::string_view name_of(Precision precision);  // f32 tf32:rna tf32:trunc f16 bf16 f64
