@@ -1,0 +1,64 @@
+#include "passes/choose_tiling.h"
+
+#include <cstdio>
+
+#include "passes/rewrite.h"
+#include "passes/tiling.h"
+
+namespace driftc::passes {
+namespace {
+
+constexpr std::int64_t kMinMatmulSlice = 32;
+
+struct Block {
+  int m, n, k;
+};
+std::optional<Block> parse_block(const std::string& text) {
+  Block b{};
+  if (std::sscanf(text.c_str(), "%dx%dx%d", &b.m, &b.n, &b.k) != 3) return std::nullopt;
+  return b;
+}
+
+void set_order(ir::Kernel& kernel, const ir::ReductionOrder& order) {
+  if (ir::supports_order(kernel.algorithm, order)) kernel.contract.order = order;
+}
+
+void accumulate_in(ir::Kernel& kernel, const std::string& how) {
+  if (how == "f32" || !kernel.contract.order) return;
+  ir::ReductionOrder order = *kernel.contract.order;
+  order.arith = how == "kahan" ? ir::Arith::kKahan : ir::Arith::kF64;
+  if (!ir::supports_order(kernel.algorithm, order)) return;
+  kernel.contract.order = order;
+  if (order.arith == ir::Arith::kF64) kernel.contract.acc = ir::Precision::kF64;
+}
+
+}  // namespace
+
+Result<ir::Graph> choose_tiling(const ir::Graph& graph, const PassContext& context) {
+  const Options& options = context.options;
+  const bool invariant = options.on("choose-tiling.batch-invariant");
+  const auto block = parse_block(options.get("choose-tiling.block"));
+  return edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
+    if (stays_eager(context, node.from) || kernel.algorithm == ir::Algorithm::kInterpreter)
+      return false;
+    accumulate_in(kernel, options.get("choose-tiling.accumulate"));
+    const auto extent = gemm_extent(kernel.body);
+    if (!extent) return true;
+    kernel.schedule = schedule_for(kernel.algorithm, kernel.body);
+    if (block && kernel.schedule.block_m > 0) {
+      kernel.schedule.block_m = block->m;
+      kernel.schedule.block_n = block->n;
+      kernel.schedule.block_k = block->k;
+    }
+    if (invariant) {
+      set_order(kernel, with_split(*kernel.contract.order, 1, ir::SplitCombine::kSerial));
+    } else if (kernel.algorithm == ir::Algorithm::kMatmul && kernel.contract.order->split == 1) {
+      const int slices =
+          slices_for_grid(*extent, kernel.schedule, context.sm_count, kMinMatmulSlice);
+      set_order(kernel, with_split(*kernel.contract.order, slices, ir::SplitCombine::kSerial));
+    }
+    return true;
+  });
+}
+
+}  // namespace driftc::passes

@@ -1,0 +1,124 @@
+#include "passes/form_kernels.h"
+
+#include "passes/eager_contract.h"
+#include "passes/rewrite.h"
+#include "passes/tiling.h"
+
+namespace driftc::passes {
+namespace {
+
+// Groups with fewer channels than this on either side leave most of a GEMM tile empty.
+constexpr std::int64_t kGemmChannels = 8;
+constexpr std::int64_t kMinMatmulSlice = 32;
+
+ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
+  switch (node.op) {
+    case ir::Op::kConv2d: {
+      const ir::Shape& weights = graph.value(node.operands[1]).type.shape;
+      const std::int64_t groups = node.integer("groups");
+      const bool thin =
+          groups > 1 && (weights[1] < kGemmChannels || weights[0] / groups < kGemmChannels);
+      return thin ? ir::Algorithm::kDirect : ir::Algorithm::kImplicitGemm;
+    }
+    case ir::Op::kConv1x1Matmul:
+    case ir::Op::kMatmul:
+    case ir::Op::kGemm:
+      return ir::Algorithm::kMatmul;
+    case ir::Op::kMaxPool:
+    case ir::Op::kAvgPool:
+      return ir::Algorithm::kPool;
+    case ir::Op::kGlobalAvgPool:
+      return ir::Algorithm::kReduce;
+    case ir::Op::kSoftmax:
+      return ir::Algorithm::kSoftmax;
+    case ir::Op::kAdd:
+    case ir::Op::kSub:
+    case ir::Op::kMul:
+    case ir::Op::kDiv:
+    case ir::Op::kRelu:
+    case ir::Op::kClip:
+    case ir::Op::kBatchNorm:
+      return ir::Algorithm::kElementwise;
+    case ir::Op::kConcat:
+    case ir::Op::kFlatten:
+    case ir::Op::kReshape:
+    case ir::Op::kTranspose:
+    case ir::Op::kSlice:
+    case ir::Op::kPad:
+    case ir::Op::kIdentity:
+      return ir::Algorithm::kCopy;
+    case ir::Op::kConstant:
+    case ir::Op::kKernel:
+      break;
+  }
+  DRIFTC_ASSERT(false, "not a compute node");
+}
+
+ir::Graph one_node_body(const ir::Graph& graph, const ir::Node& node) {
+  ir::Graph body("body");
+  ir::Node inner = node;
+  inner.operands.clear();
+  for (ir::ValueId operand : node.operands) {
+    const ir::Value& value = graph.value(operand);
+    const auto known = body.find(value.name);
+    inner.operands.push_back(known ? *known : body.add_input(value.name, value.type));
+  }
+  const ir::Value& result = graph.value(node.result);
+  const ir::NodeId id = body.add_node(std::move(inner), result.name, result.type);
+  body.set_outputs({body.node(id).result});
+  return body;
+}
+
+ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last,
+                const PassContext& context) {
+  ir::Kernel kernel;
+  kernel.algorithm = algorithm_for(graph, node);
+  kernel.body = one_node_body(graph, node);
+  kernel.schedule = schedule_for(kernel.algorithm, kernel.body);
+  kernel.contract = eager_contract(graph, node, context);
+  if (!kernel.contract.order) return kernel;
+  if (!ir::supports_order(kernel.algorithm, *kernel.contract.order)) {
+    PassContext defaults = context;
+    defaults.eager_order.reset();
+    kernel.contract = eager_contract(graph, node, defaults);
+  }
+  if (node.op == ir::Op::kConv2d && channels_last) kernel.contract.order->walk = ir::Walk::kRsc;
+  if (node.op == ir::Op::kConv1x1Matmul && !context.options.on("choose-tiling.batch-invariant")) {
+    const int slices = slices_for_grid(*gemm_extent(kernel.body), kernel.schedule, context.sm_count,
+                                       kMinMatmulSlice);
+    if (slices > 1)
+      *kernel.contract.order =
+          with_split(*kernel.contract.order, slices, ir::SplitCombine::kSerial);
+  }
+  return kernel;
+}
+
+}  // namespace
+
+ir::Graph form_kernels(const ir::Graph& graph, const PassContext& context) {
+  ir::Graph stored = graph;
+  for (ir::ValueId output : graph.outputs()) stored.set_layout(output, ir::Layout::kNchw);
+  ir::Rewriter rewriter(stored);
+  for (std::uint32_t i = 0; i < stored.node_count(); ++i) {
+    const ir::Node& node = stored.node({i});
+    if (node.op == ir::Op::kConstant || node.op == ir::Op::kKernel) {
+      rewriter.copy({i});
+      continue;
+    }
+    const bool channels_last = graph.value(node.result).type.layout == ir::Layout::kNhwc;
+    ir::Node wrapped;
+    wrapped.op = ir::Op::kKernel;
+    wrapped.from = node.from;
+    wrapped.location = node.location;
+    wrapped.kernel = std::make_shared<const ir::Kernel>(wrap(stored, node, channels_last, context));
+    for (ir::ValueId input : wrapped.kernel->body.inputs())
+      wrapped.operands.push_back(
+          rewriter.mapped(*stored.find(wrapped.kernel->body.value(input).name)));
+    const ir::Value& result = stored.value(node.result);
+    const ir::NodeId id = rewriter.graph().add_node(std::move(wrapped), result.name, result.type);
+    rewriter.replace(node.result, rewriter.graph().node(id).result);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace driftc::passes

@@ -1,0 +1,47 @@
+#include "passes/match_order.h"
+
+#include "passes/eager_contract.h"
+#include "passes/rewrite.h"
+#include "passes/tiling.h"
+
+namespace driftc::passes {
+namespace {
+
+// The emitters that can compute the op, the kernel's own first.
+std::vector<ir::Algorithm> algorithms_for(const ir::Kernel& kernel, ir::Op op) {
+  std::vector<ir::Algorithm> list = {kernel.algorithm};
+  if (op == ir::Op::kConv2d)
+    for (ir::Algorithm a : {ir::Algorithm::kImplicitGemm, ir::Algorithm::kDirect})
+      if (a != kernel.algorithm) list.push_back(a);
+  return list;
+}
+
+}  // namespace
+
+ir::NumericContract eager_contract_of_kernel(const ir::Kernel& kernel, const PassContext& context) {
+  const ir::Node* node = ir::reduction_node(kernel.body);
+  if (node == nullptr) node = &kernel.body.nodes().back();
+  ir::NumericContract contract = eager_contract(kernel.body, *node, context);
+  contract.inner = kernel.contract.inner;
+  return contract;
+}
+
+Result<ir::Graph> match_order(const ir::Graph& graph, const PassContext& context) {
+  return edit_kernels(graph, [&](const ir::Node&, ir::Kernel& kernel) {
+    if (kernel.algorithm == ir::Algorithm::kInterpreter) return false;
+    kernel.contract = eager_contract_of_kernel(kernel, context);
+    if (!kernel.contract.order) return true;
+    for (ir::Algorithm algorithm : algorithms_for(kernel, ir::reduction_node(kernel.body)->op)) {
+      if (!ir::supports_order(algorithm, *kernel.contract.order)) continue;
+      if (algorithm != kernel.algorithm) kernel.schedule = schedule_for(algorithm, kernel.body);
+      kernel.algorithm = algorithm;
+      return true;
+    }
+    kernel.algorithm = ir::Algorithm::kInterpreter;
+    kernel.schedule = {};
+    kernel.reason = "no kernel has order " + ir::to_string(*kernel.contract.order);
+    return true;
+  });
+}
+
+}  // namespace driftc::passes
