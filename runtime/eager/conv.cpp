@@ -1,0 +1,99 @@
+// conv2d and conv1x1_matmul: t = store(sum x*w); y = add_rn(t, bias), or the bias point of the order.
+#include "runtime/eager/ops.h"
+#include "runtime/eager/window_sums.h"
+
+namespace driftc::runtime {
+namespace {
+
+// Rounds to storage, adds the bias where the order says, makes NaN canonical. T: accumulator, S: storage.
+template <class T, class S, bool kFlush>
+class ConvSink final : public PixelSink<T> {
+ public:
+  ConvSink(std::span<S> out, std::int64_t channels, std::int64_t pixels, const S* bias,
+           ir::BiasPoint point)
+      : out_(out), channels_(channels), pixels_(pixels), bias_(bias), point_(point) {}
+
+  void store(std::int64_t image, std::int64_t channel, std::int64_t position,
+             std::span<const T> sums) override {
+    S* to = out_.data() + (image * channels_ + channel) * pixels_ + position;
+    const std::size_t n = sums.size();
+    if (bias_ == nullptr || point_ == ir::BiasPoint::kFirst) {
+      for (std::size_t i = 0; i < n; ++i) to[i] = canonical(rounded(sums[i]));
+      return;
+    }
+    const S bias = bias_[channel];
+    if (point_ == ir::BiasPoint::kLast) {
+      const T wide = flushed<kFlush>(static_cast<T>(bias));
+      for (std::size_t i = 0; i < n; ++i)
+        to[i] = canonical(rounded(add_rn(flushed<kFlush>(sums[i]), wide)));
+    } else {
+      for (std::size_t i = 0; i < n; ++i)
+        to[i] = canonical(flushed<kFlush>(add_rn(rounded(sums[i]), flushed<kFlush>(bias))));
+    }
+  }
+
+ private:
+  static S rounded(T sum) { return flushed<kFlush>(static_cast<S>(sum)); }
+
+  std::span<S> out_;
+  std::int64_t channels_, pixels_;
+  const S* bias_;
+  ir::BiasPoint point_;
+};
+
+template <class T, class S>
+ir::Tensor convolve(const OpCall& call, const SumSettings& settings) {
+  const ir::Node& node = call.node;
+  const ir::Shape &x = call.operand(0).shape(), &w = call.operand(1).shape(), &y = call.result_shape();
+  ThreadPool& pool = call.context.pool;
+  const SumOperand<T> input(call.operand(0), settings.in, pool);
+  const SumOperand<T> weights(call.operand(1), settings.in, pool);
+
+  WindowSums<T> sums;
+  Window& window = sums.window;
+  window = {x[0], x[1], x[2], x[3]};
+  window.kernel_h = w[2];
+  window.kernel_w = w[3];
+  window.out_h = y[2];
+  window.out_w = y[3];
+  if (node.op == ir::Op::kConv2d) {
+    window.stride_h = node.ints("stride")[0];
+    window.stride_w = node.ints("stride")[1];
+    window.pad_top = node.ints("pad")[0];
+    window.pad_left = node.ints("pad")[1];
+    window.dilation_h = node.ints("dilation")[0];
+    window.dilation_w = node.ints("dilation")[1];
+    sums.groups = node.integer("groups");
+  }
+  sums.channels_out = w[0];
+  sums.input = input.data();
+  sums.weights = weights.data();
+
+  const S* bias = call.operands.size() == 3 ? call.operand(2).template data<S>().data() : nullptr;
+  SumOperand<T> start;
+  if (bias != nullptr && settings.bias == ir::BiasPoint::kFirst) {
+    start = SumOperand<T>(call.operand(2), ir::Precision::kF32, pool);
+    sums.bias = start.data();
+  }
+  ir::Tensor result(call.operand(0).dtype(), y);
+  const auto out = result.data_mut<S>();
+  if (settings.flush) {
+    ConvSink<T, S, true> sink(out, y[1], y[2] * y[3], bias, settings.bias);
+    window_sums(sums, settings, call.context, sink);
+  } else {
+    ConvSink<T, S, false> sink(out, y[1], y[2] * y[3], bias, settings.bias);
+    window_sums(sums, settings, call.context, sink);
+  }
+  return result;
+}
+
+}  // namespace
+
+ir::Tensor evaluate_conv(const OpCall& call) {
+  const SumSettings settings = sum_settings(call);
+  if (call.operand(0).dtype() == ir::DType::kF64) return convolve<double, double>(call, settings);
+  return settings.wide ? convolve<double, float>(call, settings)
+                       : convolve<float, float>(call, settings);
+}
+
+}  // namespace driftc::runtime

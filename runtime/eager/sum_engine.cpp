@@ -1,0 +1,135 @@
+#include "runtime/eager/sum_engine.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "ir/support/assert.h"
+
+namespace driftc::runtime {
+namespace {
+
+// Slots of one tile should stay in the second-level cache.
+constexpr std::int64_t kSlotBytes = 512 * 1024;
+
+}  // namespace
+
+template <class T>
+const SumKernels<T>& SumEngine<T>::kernels() const {
+  if constexpr (std::is_same_v<T, float>) {
+    if (flush_) return flushing_sum_kernels();
+  }
+  return sum_kernels<T>();
+}
+
+template <class T>
+SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows,
+                        ThreadPool& pool)
+    : plan_(plan), arith_(arith), flush_(flush), groups_(rows.groups), rows_(rows.rows), pool_(pool) {
+  int row_limit = kernels().max_rows(arith);
+  vectors_ = SumKernels<T>::kMaxVectors;
+  while (vectors_ > 1 && kernels().table[static_cast<std::size_t>(arith)][0]
+                                        [static_cast<std::size_t>(vectors_ - 1)] == nullptr)
+    --vectors_;
+  // Orders with very many chains alive at once get smaller tiles.
+  const auto bytes = [&] {
+    return static_cast<std::int64_t>(sizeof(T)) * plan.slots * row_limit * vectors_ * kernels().lanes;
+  };
+  while (bytes() > kSlotBytes && row_limit > 1) row_limit /= 2;
+  if (bytes() > kSlotBytes) vectors_ = 1;
+
+  std::size_t packed = 0;
+  for (std::int64_t g = 0; g < groups_; ++g)
+    for (std::int64_t row = 0; row < rows_;) {
+      int size = row_limit;
+      while (size > rows_ - row) size /= 2;
+      blocks_.push_back({g, row, size, packed});
+      packed += static_cast<std::size_t>(size * leaves());
+      row += size;
+    }
+  packed_ = Scratch<T>(packed);
+  if (rows.a == nullptr) return;  // never read
+  for_each(pool, static_cast<std::int64_t>(blocks_.size()), static_cast<std::int64_t>(packed),
+           [&](std::size_t i, int) {
+             const RowBlock& block = blocks_[i];
+             const T* a = rows.a + block.group * rows.group_stride + block.row * rows.row_stride;
+             T* to = packed_.data() + block.packed;
+             for (std::int32_t leaf : plan_.leaves)
+               for (int r = 0; r < block.rows; ++r)
+                 *to++ = leaf == ir::SumProgram::kZeroLeaf
+                             ? T{0}
+                             : a[r * rows.row_stride + leaf * rows.position_stride];
+           });
+}
+
+template <class T>
+void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, SumSink<T>& sink) const {
+  if (columns.columns == 0 || rows_ == 0) return;
+  const int lanes = kernels().lanes;
+  const std::int64_t width = vectors_ * lanes;
+  DRIFTC_ASSERT(width <= kColumnSlack, "tile wider than the slack behind b");
+  const std::int64_t column_blocks = (columns.columns + width - 1) / width;
+
+  // Rows are cut only when there are too few column blocks to share among the threads.
+  const auto blocks_per_group = static_cast<std::int64_t>(blocks_.size()) / groups_;
+  const std::int64_t wanted = std::max<std::int64_t>(1, 4 * pool_.threads() / (groups_ * column_blocks));
+  const std::int64_t pieces = std::min(wanted, blocks_per_group);
+  const std::int64_t per_piece = (blocks_per_group + pieces - 1) / pieces;
+
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(plan_.leaves.size());
+  for (std::int32_t leaf : plan_.leaves)
+    offsets.push_back(leaf == ir::SumProgram::kZeroLeaf
+                          ? -1
+                          : columns.offsets[static_cast<std::size_t>(leaf)]);
+
+  const bool biased = start.bias != nullptr;
+  int largest = 1;
+  for (const RowBlock& block : blocks_) largest = std::max(largest, block.rows);
+  const std::size_t tile = static_cast<std::size_t>(largest * width);
+  const std::size_t per_worker = (static_cast<std::size_t>(plan_.slots) + 1) * tile;
+  const Scratch<T> scratch(per_worker * static_cast<std::size_t>(pool_.threads()));
+  const T zeros[kColumnSlack] = {};
+
+  const std::int64_t operations = groups_ * rows_ * columns.columns * std::max<std::int64_t>(1, leaves());
+  for_each(pool_, groups_ * column_blocks * pieces, operations, [&](std::size_t index, int worker) {
+    const std::int64_t piece = static_cast<std::int64_t>(index) % pieces;
+    const std::int64_t column_block = static_cast<std::int64_t>(index) / pieces % column_blocks;
+    const std::int64_t group = static_cast<std::int64_t>(index) / pieces / column_blocks;
+    const std::int64_t first = column_block * width;
+    const std::int64_t count = std::min(width, columns.columns - first);
+    const int vectors = static_cast<int>((count + lanes - 1) / lanes);
+    T* slots = scratch.data() + static_cast<std::size_t>(worker) * per_worker;
+    T* start_tile = slots + static_cast<std::size_t>(plan_.slots) * tile;
+
+    SumTile<T> job;
+    job.b = columns.b + group * columns.group_stride + first;
+    job.offsets = offsets.data();
+    job.zeros = zeros;
+    job.steps = plan_.steps.data();
+    job.step_count = static_cast<std::int32_t>(plan_.steps.size());
+    job.slots = slots;
+    job.start = biased ? start_tile : nullptr;
+    const std::int64_t end = std::min(blocks_per_group, (piece + 1) * per_piece);
+    for (std::int64_t i = piece * per_piece; i < end; ++i) {
+      const RowBlock& block = blocks_[static_cast<std::size_t>(group * blocks_per_group + i)];
+      const std::int64_t row = group * rows_ + block.row;
+      const std::int64_t stride = vectors * lanes;
+      if (biased)
+        for (int r = 0; r < block.rows; ++r)
+          for (std::int64_t c = 0; c < stride; ++c)
+            start_tile[r * stride + c] =
+                c < count ? start.bias[(row + r) * start.row_stride + (first + c) * start.column_stride]
+                          : T{0};
+      job.a = packed_.data() + block.packed;
+      kernels().get(arith_, block.rows, vectors)(job);
+      const T* result = slots + plan_.result * block.rows * stride;
+      for (int r = 0; r < block.rows; ++r)
+        sink.store(row + r, first, {result + r * stride, static_cast<std::size_t>(count)});
+    }
+  });
+}
+
+template class SumEngine<float>;
+template class SumEngine<double>;
+
+}  // namespace driftc::runtime

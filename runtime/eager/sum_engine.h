@@ -1,0 +1,79 @@
+// Evaluates many sums that share one plan: out[row][column] = sum over leaves p of a[row][p] * b[p][column].
+// Convolution, matmul, pooling, means and softmax all come here; what differs is how they lay out `b`.
+// Bits are those of the plan, whatever the tile, target and thread count.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "runtime/eager/parallel.h"
+#include "runtime/eager/sum_kernel.h"
+#include "runtime/eager/sum_plan.h"
+
+namespace driftc::runtime {
+
+// Columns that may be read behind the last one: every b buffer ends with this many readable elements.
+inline constexpr std::int64_t kColumnSlack = 64;
+
+// The rows: weights. Groups have rows of their own and columns of their own.
+template <class T>
+struct SumRows {
+  const T* a = nullptr;  // null for arithmetics without products
+  std::int64_t groups = 1, rows = 1;
+  std::int64_t group_stride = 0, row_stride = 0, position_stride = 1;
+};
+
+// The columns. Element (position, column) of group g is b[g * group_stride + offsets[position] + column].
+template <class T>
+struct SumColumns {
+  const T* b = nullptr;
+  std::int64_t columns = 0, group_stride = 0;
+  std::span<const std::int64_t> offsets;
+};
+
+// Start value of chains with a bias; rows count through all groups. Null: +0.
+template <class T>
+struct SumStart {
+  const T* bias = nullptr;
+  std::int64_t row_stride = 0, column_stride = 0;
+};
+
+// Receives the sums; called from several threads, never twice for the same element.
+template <class T>
+class SumSink {
+ public:
+  virtual ~SumSink() = default;
+  // `sums` are those of columns column, column + 1, ... of `row` (counted through all groups).
+  virtual void store(std::int64_t row, std::int64_t column, std::span<const T> sums) = 0;
+};
+
+template <class T>
+class SumEngine {
+ public:
+  // Packs the rows. `plan` must outlive the engine. `flush`: subnormals become zero (f32 only).
+  SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows, ThreadPool& pool);
+  void run(const SumColumns<T>& columns, const SumStart<T>& start, SumSink<T>& sink) const;
+
+ private:
+  struct RowBlock {
+    std::int64_t group, row;  // row within the group
+    int rows;
+    std::size_t packed;  // offset into packed_
+  };
+  const SumKernels<T>& kernels() const;
+  std::int64_t leaves() const { return static_cast<std::int64_t>(plan_.leaves.size()); }
+
+  const SumPlan& plan_;
+  SumArith arith_;
+  bool flush_;
+  std::int64_t groups_, rows_;
+  ThreadPool& pool_;
+  int vectors_ = 1;
+  std::vector<RowBlock> blocks_;
+  Scratch<T> packed_;
+};
+
+extern template class SumEngine<float>;
+extern template class SumEngine<double>;
+
+}  // namespace driftc::runtime
