@@ -60,10 +60,10 @@ ir::NumericContract eager_contract(const ir::Graph& graph, const ir::Node& node,
   contract.fold = fold_of(node);
   if (graph.value(node.result).type.dtype == ir::DType::kF64)
     contract.in = contract.acc = contract.inner = ir::Precision::kF64;
+  if (!ir::info(node.op).default_order) return contract;
   const ir::Node* source = source_reduction(node, context);
   const ir::Op op = source != nullptr ? source->op : node.op;
   contract.order = eager_order(op, has_bias(node), context.eager_order);
-  if (!contract.order) return contract;
   // A bias that was an `add` in the source is added after the sum was stored.
   if (contract.order->bias != ir::BiasPoint::kNone && !bias_is_own(node, context))
     contract.order->bias = ir::BiasPoint::kStored;
