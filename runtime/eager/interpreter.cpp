@@ -4,20 +4,16 @@
 
 #include "ir/kernel.h"
 #include "ir/support/half.h"
+#include "passes/eager_contract.h"
 #include "runtime/eager/ops.h"
 #include "runtime/eager/region.h"
 
 namespace driftc::runtime {
 
-ir::NumericContract eager_contract(ir::Op op, const std::optional<ir::ReductionOrder>& wanted) {
+ir::NumericContract eager_contract(const ir::Node& node,
+                                   const std::optional<ir::ReductionOrder>& wanted) {
   ir::NumericContract contract;
-  contract.order = ir::info(op).default_order;
-  if (!contract.order) return contract;
-  const ir::BiasPoint bias = contract.order->bias;
-  if (wanted && ir::order_fits(op, *wanted)) {
-    contract.order = wanted;
-    if (contract.order->bias == ir::BiasPoint::kNone) contract.order->bias = bias;
-  }
+  contract.order = passes::eager_order(node.op, passes::has_bias(node), wanted);
   return contract;
 }
 

@@ -33,9 +33,9 @@ struct EvalContext {
 ir::Tensor evaluate(const ir::Graph& graph, ir::NodeId node, std::span<const ir::Tensor> operands,
                     const ir::NumericContract& contract, const EvalContext& context);
 
-// How eager computes an op: its default order, or `wanted` where that order fits; all else f32 and off. A bias
-// point not named is `stored`.
-ir::NumericContract eager_contract(ir::Op op,
+// How eager computes a node: its op's default order, or `wanted` where that order fits, with the bias point of
+// passes::eager_order; all else f32 and off.
+ir::NumericContract eager_contract(const ir::Node& node,
                                    const std::optional<ir::ReductionOrder>& wanted = std::nullopt);
 
 }  // namespace driftc::runtime

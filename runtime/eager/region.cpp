@@ -41,7 +41,7 @@ std::vector<Recipe> eager_recipes(const ir::Graph& graph,
                                   const std::optional<ir::ReductionOrder>& wanted) {
   std::vector<Recipe> recipes;
   for (const ir::Node& node : graph.nodes())
-    recipes.push_back({eager_contract(node.op, wanted), static_cast<int>(recipes.size())});
+    recipes.push_back({eager_contract(node, wanted), static_cast<int>(recipes.size())});
   return recipes;
 }
 
@@ -90,8 +90,10 @@ Evaluator::Plan Evaluator::plan(ir::NodeId id) const {
   }
   if (recipe.contract.fold != ir::Fold::kNone && node.op == ir::Op::kBatchNorm) {
     const auto conv = producer(node.operands[0]);
+    // In a rewritten graph the convolution may carry an earlier batch_norm already; it takes no second one.
     if (conv && (graph_.node(*conv).op == ir::Op::kConv2d ||
-                 graph_.node(*conv).op == ir::Op::kConv1x1Matmul)) {
+                 graph_.node(*conv).op == ir::Op::kConv1x1Matmul) &&
+        graph_.node(*conv).word("fold") == "none") {
       plan.kind = Plan::Kind::kFolded;
       plan.conv = *conv;
       plan.operands = graph_.node(*conv).operands;

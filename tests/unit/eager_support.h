@@ -47,7 +47,7 @@ class OneOp {
     REQUIRE(result.ok());
     graph_.set_outputs({result.value()});
     operands_ = operands;
-    contract = runtime::eager_contract(op);
+    contract = runtime::eager_contract(graph_.nodes()[0]);
   }
   ir::Tensor run(int threads = 1) const {
     runtime::ThreadPool pool(threads);
