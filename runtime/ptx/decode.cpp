@@ -1,10 +1,17 @@
 #include "runtime/ptx/decode.h"
 
-#include "runtime/ptx/machine.h"
-#include "runtime/ptx/parser.h"
+#include <fmt/format.h>
+
 #include "runtime/ptx/program.h"
+#include "runtime/ptx/region.h"
 
 namespace driftc::runtime::ptx {
+namespace {
+// Beyond what NVRTC prints for any kernel of ours; the analyses are quadratic in these at worst.
+constexpr std::size_t kMaxBlocks = 1u << 14;
+constexpr std::size_t kMaxLiveness = std::size_t{1} << 28;  // blocks x registers
+}  // namespace
+
 Program::Program(std::unique_ptr<const ProgramCode> code) : code_(std::move(code)) {}
 Program::~Program() = default;
 const std::string& Program::name() const { return code_->name; }
@@ -14,12 +21,36 @@ std::uint32_t Program::max_threads() const { return code_->max_threads; }
 bool Program::has_global_atomics() const { return code_->has_global_atomics; }
 std::size_t Program::instruction_count() const { return code_->instruction_count; }
 
-Result<Module> parse_module(std::string_view, std::string_view) { return internal_error("PTX parser: not there yet"); }
-Result<std::shared_ptr<const Program>> decode(const Module&, std::string_view, const DecodeOptions&) {
-  return internal_error("PTX decoder: not there yet");
+Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name, const DecodeOptions& options) {
+  const Entry* entry = nullptr;
+  std::vector<std::string> names;
+  for (const Entry& e : module.entries) {
+    if (!e.is_kernel) continue;
+    names.push_back(e.name);
+    if (e.name == entry_name || (entry_name.empty() && !entry)) entry = &e;
+  }
+  if (!entry || (entry_name.empty() && names.size() > 1)) {
+    std::string what = entry_name.empty() ? fmt::format("the module has {} kernels, so one must be named", names.size())
+                                          : fmt::format("the module has no kernel '{}'", std::string(entry_name));
+    Diagnostic d = internal_error(std::move(what), names.empty() ? "" : name_hint(entry_name, names));
+    d.place.file = module.file;
+    return d;
+  }
+  DRIFTC_TRY(program, select(module, *entry));
+  Code& code = program->code;
+  if (code.blocks.size() > kMaxBlocks || code.blocks.size() * code.regs.size() > kMaxLiveness) {
+    Diagnostic d = internal_error(fmt::format("kernel '{}' is too large: {} basic blocks, {} registers", entry->name,
+                                              code.blocks.size(), code.regs.size()));
+    d.place = {module.file, entry->line, 1};
+    return d;
+  }
+  if (options.convert_branches) convert_branches(code);
+  simplify(code);
+  find_joins(code);
+  find_uniform(code, options.scalar_uniform);
+  if (options.fuse_regions) find_regions(code);
+  allocate(*program);
+  return std::shared_ptr<const Program>(std::make_shared<Program>(std::move(program)));
 }
-Result<void> launch(const Program&, const LaunchConfig&, std::span<const std::byte>, DeviceMemory&, ThreadPool&,
-                    const LaunchOptions&) {
-  return internal_error("PTX executor: not there yet");
-}
+
 }  // namespace driftc::runtime::ptx

@@ -1,0 +1,433 @@
+// Runs blocks: the whole block in lockstep, a stack of masks for divergence (each divergent branch waits for its
+// lanes at the immediate post-dominator), blocks spread over threads.
+#include "runtime/ptx/machine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "ir/support/hash.h"
+#include "runtime/ptx/bind.h"
+
+namespace driftc::runtime::ptx {
+namespace {
+
+constexpr std::uint32_t kMaxSharedBytes = 227 * 1024;
+
+using LaneMask = std::array<std::uint16_t, kMaxGroups>;
+
+struct AlignedFree {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+using AlignedBytes = std::unique_ptr<std::byte, AlignedFree>;
+AlignedBytes aligned(std::size_t bytes) {
+  std::size_t rounded = (bytes + 64 + 255) / 256 * 256;
+  AlignedBytes p(static_cast<std::byte*>(std::aligned_alloc(256, rounded)));
+  DRIFTC_ASSERT(p != nullptr, "out of memory");
+  std::memset(p.get(), 0, rounded);
+  return p;
+}
+
+struct BlockIndex {
+  std::array<std::uint32_t, 3> at{};
+};
+
+// One thread's state: the memory of one block at a time.
+class Worker {
+ public:
+  Worker(const BoundProgram& bound, const LaunchConfig& config, std::span<const std::byte> params, const DeviceMemory& memory,
+         const DeviceMemory& constants, const LaunchOptions& options)
+      : bound_(bound), code_(bound.program->code), config_(config), options_(options),
+        regs_(aligned(bound.file_bytes)),
+        shared_(aligned(bound.program->static_shared_bytes + config.dynamic_shared_bytes)),
+        local_(aligned(std::size_t{bound.program->local_bytes} * bound.lanes)),
+        region_scratch_(aligned(bound.region_operands * kGroupLanes * 4)),
+        region_pointers_(bound.region_pointers + 1) {
+    f_.regs = regs_.get();
+    f_.shared = shared_.get();
+    f_.shared_bytes = bound.program->static_shared_bytes + config.dynamic_shared_bytes;
+    f_.local = local_.get();
+    f_.local_bytes = bound.program->local_bytes;
+    f_.params = params.data();
+    f_.groups = bound.groups;
+    f_.lanes = bound.lanes;
+    f_.memory = &memory;
+    f_.constants = &constants;
+    f_.region_scratch = region_scratch_.get();
+    f_.region_pointers = region_pointers_.data();
+    run_region_ = region_function();
+    full_.fill(0);
+    for (std::uint32_t i = 0; i < bound.lanes; ++i) full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
+    preset();
+  }
+
+  // The fault of this block; kind kNone when all went well.
+  const Fault& run(const BlockIndex& index) {
+    f_.fault = {};
+    set_block(index);
+    // Shared memory starts undefined on a GPU. NaN bits make a kernel that relies on it wrong at once, and the same
+    // way every time.
+    if (f_.shared_bytes) std::memset(f_.shared, 0xFF, f_.shared_bytes);
+    execute();
+    return f_.fault;
+  }
+
+ private:
+  struct Entry {
+    std::uint32_t pc, join;
+    LaneMask mask;
+  };
+
+  // ---- registers the machine fills ----------------------------------------------------------------------------------
+  void fill(const BoundProgram::Preset& p, std::uint64_t value) {
+    RegKind kind = code_.regs[p.reg].kind;
+    std::byte* at = f_.regs + p.place.offset;
+    std::size_t lanes = p.place.mask == 0 ? kGroupLanes : std::size_t{bound_.groups} * kGroupLanes;
+    if (kind == RegKind::kW) std::fill_n(reinterpret_cast<std::uint32_t*>(at), lanes, static_cast<std::uint32_t>(value));
+    else if (kind == RegKind::kL) std::fill_n(reinterpret_cast<std::uint64_t*>(at), lanes, value);
+    else std::fill_n(reinterpret_cast<std::uint16_t*>(at), lanes / kGroupLanes, static_cast<std::uint16_t>(value ? 0xFFFF : 0));
+  }
+
+  void preset() {
+    for (const BoundProgram::Preset& p : bound_.presets) {
+      const RegInfo& info = code_.regs[p.reg];
+      if (info.is_constant) {
+        fill(p, info.bits);
+        continue;
+      }
+      Special which = static_cast<Special>(info.bits);
+      switch (which) {
+        case Special::kNtidX: fill(p, config_.block[0]); break;
+        case Special::kNtidY: fill(p, config_.block[1]); break;
+        case Special::kNtidZ: fill(p, config_.block[2]); break;
+        case Special::kNctaidX: fill(p, config_.grid[0]); break;
+        case Special::kNctaidY: fill(p, config_.grid[1]); break;
+        case Special::kNctaidZ: fill(p, config_.grid[2]); break;
+        case Special::kNwarpid: fill(p, (bound_.lanes + 31) / 32); break;
+        case Special::kSharedBase: fill(p, reinterpret_cast<std::uint64_t>(f_.shared)); break;
+        case Special::kCtaidX: case Special::kCtaidY: case Special::kCtaidZ: break;  // set_block
+        case Special::kTidX: case Special::kTidY: case Special::kTidZ: case Special::kLaneId: case Special::kWarpId:
+        case Special::kLanemaskEq: case Special::kLanemaskLt: case Special::kLanemaskLe: case Special::kLanemaskGt:
+        case Special::kLanemaskGe: case Special::kLocalBase:
+          for (std::size_t i = 0; i < std::size_t{bound_.groups} * kGroupLanes; ++i) set_lane(p, which, static_cast<std::uint32_t>(i));
+          break;
+      }
+    }
+  }
+  void set_lane(const BoundProgram::Preset& p, Special which, std::uint32_t i) {
+    std::uint32_t nx = config_.block[0], ny = config_.block[1], lane = i % 32, value = 0;
+    switch (which) {
+      case Special::kTidX: value = i % nx; break;
+      case Special::kTidY: value = i / nx % ny; break;
+      case Special::kTidZ: value = i / nx / ny; break;
+      case Special::kLaneId: value = lane; break;
+      case Special::kWarpId: value = i / 32; break;
+      case Special::kLanemaskEq: value = 1u << lane; break;
+      case Special::kLanemaskLt: value = (1u << lane) - 1; break;
+      case Special::kLanemaskLe: value = ((1u << lane) - 1) | 1u << lane; break;
+      case Special::kLanemaskGt: value = ~(((1u << lane) - 1) | 1u << lane); break;
+      case Special::kLanemaskGe: value = ~((1u << lane) - 1); break;
+      case Special::kLocalBase:
+        // Lanes that fill up the last group have no area; they never access memory.
+        reinterpret_cast<std::uint64_t*>(f_.regs + p.place.offset)[i] = reinterpret_cast<std::uint64_t>(f_.local) + std::uint64_t{i} * f_.local_bytes;
+        return;
+      default: return;  // uniform ones are handled by the caller
+    }
+    reinterpret_cast<std::uint32_t*>(f_.regs + p.place.offset)[i] = value;
+  }
+  void set_block(const BlockIndex& index) {
+    for (const BoundProgram::Preset& p : bound_.presets) {
+      const RegInfo& info = code_.regs[p.reg];
+      if (!info.is_special) continue;
+      Special which = static_cast<Special>(info.bits);
+      if (which == Special::kCtaidX) fill(p, index.at[0]);
+      if (which == Special::kCtaidY) fill(p, index.at[1]);
+      if (which == Special::kCtaidZ) fill(p, index.at[2]);
+    }
+  }
+
+  // ---- masks ----------------------------------------------------------------------------------------------------------
+  bool empty(const LaneMask& m) const {
+    for (std::uint32_t g = 0; g < f_.groups; ++g)
+      if (m[g]) return false;
+    return true;
+  }
+  std::uint32_t first_lane(const LaneMask& m) const {
+    for (std::uint32_t g = 0; g < f_.groups; ++g)
+      if (m[g]) return g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(m[g]));
+    return 0;
+  }
+  void activate(const LaneMask& m) {
+    f_.active = m.data();
+    first_ = f_.groups;
+    last_ = 0;
+    for (std::uint32_t g = 0; g < f_.groups; ++g) {
+      if (!m[g]) continue;
+      first_ = std::min(first_, g);
+      last_ = g + 1;
+    }
+    partial_ = false;
+    for (std::uint32_t g = first_; g < last_; ++g) partial_ = partial_ || m[g] != full_[g];
+  }
+  void retire(const LaneMask& m) {
+    for (Entry& e : stack_)
+      for (std::uint32_t g = 0; g < f_.groups; ++g) e.mask[g] = static_cast<std::uint16_t>(e.mask[g] & ~m[g]);
+    for (std::uint32_t g = 0; g < f_.groups; ++g) alive_[g] = static_cast<std::uint16_t>(alive_[g] & ~m[g]);
+  }
+
+  // ---- execution ------------------------------------------------------------------------------------------------------
+  void masked(const BoundInst& in) {
+    LaneMask m;
+    bool any = false, all = true;
+    const std::uint16_t* guard = in.guarded ? reinterpret_cast<const std::uint16_t*>(f_.regs + in.guard.offset) : nullptr;
+    for (std::uint32_t g = first_; g < last_; ++g) {
+      std::uint32_t bits = f_.active[g];
+      if (guard) bits &= in.guard_negated ? ~std::uint32_t{guard[in.guard.mask & g]} : std::uint32_t{guard[in.guard.mask & g]};
+      m[g] = static_cast<std::uint16_t>(bits);
+      any = any || m[g];
+      all = all && m[g] == full_[g];
+    }
+    if (!any) return;
+    if (all) return in.fn(in, f_, first_, last_);
+    BoundInst to_scratch = in;
+    to_scratch.dst[0] = {bound_.scratch_offset, ~std::uint32_t{0}};
+    to_scratch.fn(to_scratch, f_, first_, last_);
+    blend_destination(in, f_, m.data(), f_.regs + bound_.scratch_offset, first_, last_);
+  }
+
+  void one(const BoundInst& in) {
+    if (in.uniform) {
+      if (in.guarded) {
+        bool on = *reinterpret_cast<const std::uint16_t*>(f_.regs + in.guard.offset) & 1;
+        if (on == in.guard_negated) return;
+      }
+      return in.fn(in, f_, 0, 1);
+    }
+    if (in.plain) {
+      if (in.guarded || partial_) return masked(in);
+      return in.fn(in, f_, first_, last_);
+    }
+    if (in.region) {
+      if (partial_ || f_.lanes % kGroupLanes != 0 || !run_region_(*in.region, f_, first_, last_))
+        for (const BoundInst& i : in.region->fallback) one(i);
+      return;
+    }
+    if (in.inst->op == Op::kBarrier) return barrier(in);
+    in.fn(in, f_, first_, last_);
+  }
+
+  // In lockstep a barrier that all living threads reach is nothing; one that some miss would hang or race.
+  void barrier(const BoundInst& in) {
+    for (std::uint32_t g = 0; g < f_.groups; ++g) {
+      std::uint32_t missing = alive_[g] & ~std::uint32_t{f_.active[g]};
+      if (!missing) continue;
+      f_.fail(FaultKind::kDivergentBarrier, in.inst, g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(missing)), 0, 0, false);
+      return;
+    }
+  }
+
+  bool only_returns(std::uint32_t b) const { return code_.blocks[b].code.empty() && code_.blocks[b].end == Block::End::kReturn; }
+
+  void execute() {
+    std::uint32_t end = static_cast<std::uint32_t>(code_.blocks.size());
+    alive_ = full_;
+    stack_.clear();
+    stack_.push_back({0, end, full_});
+    std::uint64_t steps = 0;
+    while (!stack_.empty()) {
+      Entry& top = stack_.back();
+      if (top.pc == top.join || top.pc == end || empty(top.mask)) {
+        stack_.pop_back();
+        continue;
+      }
+      const Block& block = code_.blocks[top.pc];
+      const BoundBlock& bound = bound_.blocks[top.pc];
+      activate(top.mask);
+      for (const BoundInst& in : bound.code) one(in);
+      if (f_.fault.kind != FaultKind::kNone) return;
+      if (++steps > options_.max_steps_per_block) {
+        static const Inst kNothing;
+        f_.fail(FaultKind::kSteps, &kNothing, first_lane(top.mask), 0, 0, false);
+        return;
+      }
+      switch (block.end) {
+        case Block::End::kReturn: {
+          LaneMask done = top.mask;
+          retire(done);
+          break;
+        }
+        case Block::End::kJump:
+          top.pc = block.target;
+          break;
+        case Block::End::kBranch:
+          branch(block, bound);
+          break;
+      }
+    }
+  }
+
+  void branch(const Block& block, const BoundBlock& bound) {
+    Entry& top = stack_.back();
+    const std::uint16_t* condition = reinterpret_cast<const std::uint16_t*>(f_.regs + bound.condition.offset);
+    LaneMask taken{}, fall{};
+    for (std::uint32_t g = 0; g < f_.groups; ++g) {
+      std::uint32_t c = condition[bound.condition.mask & g];
+      if (block.condition_negated) c = ~c;
+      taken[g] = static_cast<std::uint16_t>(top.mask[g] & c);
+      fall[g] = static_cast<std::uint16_t>(top.mask[g] & ~c);
+    }
+    if (empty(taken)) {
+      top.pc = block.next;
+      return;
+    }
+    if (empty(fall)) {
+      top.pc = block.target;
+      return;
+    }
+    // Lanes that only end need no join: the others go on as if they had never been.
+    if (only_returns(block.target)) {
+      top.pc = block.next;
+      retire(taken);
+      return;
+    }
+    if (only_returns(block.next)) {
+      top.pc = block.target;
+      retire(fall);
+      return;
+    }
+    std::uint32_t join = block.join;
+    if (join == top.join) stack_.pop_back();  // the entry below waits there for these lanes already
+    else top.pc = join;
+    if (block.target != join) stack_.push_back({block.target, join, taken});
+    if (block.next != join) stack_.push_back({block.next, join, fall});
+  }
+
+  const BoundProgram& bound_;
+  const Code& code_;
+  const LaunchConfig& config_;
+  const LaunchOptions& options_;
+  AlignedBytes regs_, shared_, local_, region_scratch_;
+  std::vector<const std::byte*> region_pointers_;
+  Frame f_;
+  RegionFn run_region_ = nullptr;
+  LaneMask full_{}, alive_{};
+  std::vector<Entry> stack_;
+  std::uint32_t first_ = 0, last_ = 0;
+  bool partial_ = false;
+};
+
+// ---- reports ----------------------------------------------------------------------------------------------------------
+
+std::string describe(const Fault& f) {
+  const char* verb = f.write ? "write" : "read";
+  const char* space = "global";
+  if (f.inst && f.inst->memory.space == Space::kShared) space = "shared";
+  if (f.inst && f.inst->memory.space == Space::kLocal) space = "local";
+  switch (f.kind) {
+    case FaultKind::kNone: return "no fault";
+    case FaultKind::kOutOfBounds: return fmt::format("out-of-bounds {} of {} bytes at {} address {:#x}", verb, f.bytes, space, f.address);
+    case FaultKind::kMisaligned: return fmt::format("misaligned {} of {} bytes at {} address {:#x}", verb, f.bytes, space, f.address);
+    case FaultKind::kReadOnly: return fmt::format("write of {} bytes to read-only memory at {:#x}", f.bytes, f.address);
+    case FaultKind::kTrap: return "trap";
+    case FaultKind::kDivergentBarrier: return "barrier that this thread does not reach while others wait at it";
+    case FaultKind::kSteps: return "endless loop (the limit of steps was reached)";
+  }
+  return "unknown fault";
+}
+
+Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const Fault& f, const BlockIndex& block, const DeviceMemory& memory) {
+  std::uint32_t nx = config.block[0], ny = config.block[1];
+  Diagnostic d = internal_error(fmt::format("kernel '{}', block ({},{},{}), thread ({},{},{}): {}", program.name, block.at[0], block.at[1],
+                                            block.at[2], f.lane % nx, f.lane / nx % ny, f.lane / nx / ny, describe(f)));
+  d.place = {program.file, f.inst ? static_cast<int>(f.inst->line) : 0, 0};
+  if (f.inst && f.inst->source.line) {
+    std::string file = f.inst->source.file < program.source_files.size() ? program.source_files[f.inst->source.file] : "";
+    d.notes.push_back(fmt::format("CUDA source {}:{}", file.empty() ? "?" : file, f.inst->source.line));
+  }
+  bool host = f.inst && f.inst->memory.space != Space::kShared && f.inst->memory.space != Space::kLocal;
+  if (f.kind == FaultKind::kOutOfBounds && host) {
+    if (const DeviceMemory::Buffer* b = memory.nearest(f.address)) {
+      std::string where = f.address < b->begin ? fmt::format("{} bytes before its begin", b->begin - f.address)
+                                               : fmt::format("{} bytes behind its end", f.address >= b->end ? f.address - b->end : 0);
+      if (f.address >= b->begin && f.address < b->end) where = "reaching over its end";
+      d.notes.push_back(fmt::format("nearest buffer: '{}' of {} bytes, {}", b->name, b->end - b->begin, where));
+    }
+  }
+  return d;
+}
+
+}  // namespace
+
+Result<void> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> params, DeviceMemory& memory,
+                    ThreadPool& pool, const LaunchOptions& options) {
+  const ProgramCode& code = program.code();
+  std::uint64_t threads = std::uint64_t{config.block[0]} * config.block[1] * config.block[2];
+  std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1];
+  auto refuse = [&](std::string why) { return internal_error(fmt::format("kernel '{}' cannot be launched: {}", code.name, std::move(why))); };
+  if (config.block[0] > kMaxLanes || config.block[1] > kMaxLanes || config.block[2] > 64 || threads == 0 || threads > kMaxLanes)
+    return refuse(fmt::format("a block of {} x {} x {} threads", config.block[0], config.block[1], config.block[2]));
+  if (code.max_threads && threads > code.max_threads)
+    return refuse(fmt::format("{} threads in a block, but it was compiled for at most {}", threads, code.max_threads));
+  if (config.grid[1] > 65535 || config.grid[2] > 65535 || blocks == 0 || config.grid[2] == 0 || blocks * config.grid[2] > 0x7FFFFFFFu)
+    return refuse(fmt::format("a grid of {} x {} x {} blocks", config.grid[0], config.grid[1], config.grid[2]));
+  blocks *= config.grid[2];
+  if (std::uint64_t{code.static_shared_bytes} + config.dynamic_shared_bytes > kMaxSharedBytes)
+    return refuse(fmt::format("{} bytes of shared memory", std::uint64_t{code.static_shared_bytes} + config.dynamic_shared_bytes));
+  if (params.size() != code.parameter_bytes)
+    return refuse(fmt::format("{} bytes of arguments, expected {}", params.size(), code.parameter_bytes));
+  if (std::uint64_t{code.local_bytes} * threads > (std::uint64_t{1} << 30)) return refuse("more than 1 GiB of local memory in a block");
+
+  DeviceMemory constants;
+  for (const Segment& s : code.segments) constants.add_readonly(s.storage.data(), s.bytes, s.name);
+  BoundProgram bound = bind(code, static_cast<std::uint32_t>(threads));
+  std::vector<std::unique_ptr<Worker>> workers(static_cast<std::size_t>(pool.threads()));
+
+  std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];
+  std::vector<std::uint32_t> order[3];
+  if (code.has_global_atomics)
+    for (int d = 0; d < 3; ++d) order[d] = seeded_permutation(options.schedule_seed, config.grid[static_cast<std::size_t>(d)]);
+  auto index_of = [&](std::uint64_t b) {
+    std::uint32_t x = static_cast<std::uint32_t>(b % gx), y = static_cast<std::uint32_t>(b / gx % gy), z = static_cast<std::uint32_t>(b / gx / gy % gz);
+    if (code.has_global_atomics) return BlockIndex{{order[0][x], order[1][y], order[2][z]}};
+    return BlockIndex{{x, y, z}};
+  };
+
+  // The fault of the lowest block wins, whatever the number of threads: later blocks are skipped once one failed,
+  // earlier ones still run.
+  std::atomic<std::uint64_t> first_failed = ~std::uint64_t{0};
+  std::mutex mutex;
+  Fault fault;
+  auto run_range = [&](std::uint64_t begin, std::uint64_t end, int worker) {
+    std::unique_ptr<Worker>& w = workers[static_cast<std::size_t>(worker)];
+    if (!w) w = std::make_unique<Worker>(bound, config, params, memory, constants, options);
+    for (std::uint64_t b = begin; b < end; ++b) {
+      if (b >= first_failed.load(std::memory_order_relaxed)) return;
+      const Fault& f = w->run(index_of(b));
+      if (f.kind == FaultKind::kNone) continue;
+      std::lock_guard lock(mutex);
+      if (b < first_failed.load()) {
+        first_failed = b;
+        fault = f;
+      }
+      return;
+    }
+  };
+  if (code.has_global_atomics || pool.threads() == 1) {
+    run_range(0, blocks, 0);
+  } else {
+    std::uint64_t chunk = std::max<std::uint64_t>(1, blocks / (static_cast<std::uint64_t>(pool.threads()) * 8));
+    std::uint64_t chunks = (blocks + chunk - 1) / chunk;
+    pool.parallel_for(chunks, [&](std::size_t c, int worker) { run_range(c * chunk, std::min(blocks, (c + 1) * chunk), worker); });
+  }
+  if (fault.kind != FaultKind::kNone) return report(code, config, fault, index_of(first_failed.load()), memory);
+  return {};
+}
+
+}  // namespace driftc::runtime::ptx
