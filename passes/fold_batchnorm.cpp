@@ -53,6 +53,20 @@ std::optional<Folded> fold(const ir::Graph& graph, const ir::Node& conv, const i
   return out;
 }
 
+// Whether the source normalises the same convolution's result, with nothing but identities between:
+// replay folds the source nodes.
+bool adjacent_in_source(const ir::Node& conv, const ir::Node& norm, const PassContext& context) {
+  const ir::Graph& source = *context.source;
+  const auto result = source.find(norm.from.back());
+  const ir::Node* node = result ? source.producer(*result) : nullptr;
+  if (node == nullptr || node->op != ir::Op::kBatchNorm) return false;
+  node = source.producer(node->operands[0]);
+  while (node != nullptr && node->op == ir::Op::kIdentity)
+    node = source.producer(node->operands[0]);
+  return node != nullptr && node->op == ir::Op::kConv2d &&
+         std::ranges::find(conv.from, source.value(node->result).name) != conv.from.end();
+}
+
 // The conv whose result `norm` may absorb.
 const ir::Node* foldable_conv(const ir::Graph& graph, const ir::Node& norm,
                               const std::vector<std::vector<ir::NodeId>>& consumers,
@@ -64,6 +78,7 @@ const ir::Node* foldable_conv(const ir::Graph& graph, const ir::Node& norm,
   if (!only_consumer(graph, conv->result, consumers) || stays_eager(context, conv->from))
     return nullptr;
   if (conv->operands.size() == 3 && !bias_is_own(*conv, context)) return nullptr;
+  if (!adjacent_in_source(*conv, norm, context)) return nullptr;
   return conv;
 }
 

@@ -6,7 +6,8 @@
 //   inv = 1 / sqrt(var + epsilon); s = scale * inv; w' = w * s; b' = (b - mean) * s + shift   (b =
 //   0 without bias)
 // `in=f32` does every step in f32, as frameworks do. The conv's attribute `fold` keeps which.
-// Refused: a bias that was an `add` in the source (replay could not name it), results that are not
+// Refused: a bias that was an `add` in the source or anything but identities between the two there (replay
+// folds source nodes), results that are not
 // finite, weights that are no constant, other readers of the conv, types other than f32, and any
 // run in which match-order is on, since it could not undo it. Weights shared by two convolutions
 // are folded once per use, never in place.

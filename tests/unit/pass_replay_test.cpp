@@ -1,0 +1,320 @@
+// Passes against the interpreter, without code generation: every kernel's value, computed from its
+// rewritten body under its contract, must equal the source nodes evaluated under that contract
+// (source replay) bit for bit; and a pass declared BitExact may change no bit.
+#include <doctest/doctest.h>
+
+#include "frontend/zoo/zoo.h"
+#include "ir/parser.h"
+#include "ir/support/rng.h"
+#include "passes/eager_contract.h"
+#include "passes/pipeline.h"
+#include "runtime/eager/region.h"
+#include "tests/unit/broken_passes.h"
+
+using namespace driftc;
+
+namespace {
+
+using Values = std::map<std::string, ir::Tensor>;
+
+struct Setting {
+  std::string passes = "none";
+  std::vector<std::string> sets = {};
+  std::string order = {};  // eager's
+  std::vector<std::string> fallback = {};
+};
+
+class Study {
+ public:
+  Study(ir::Graph source, std::uint64_t seed) : source_(std::move(source)) {
+    for (ir::ValueId input : source_.inputs()) {
+      const ir::Value& value = source_.value(input);
+      ir::Tensor tensor(ir::DType::kF32, value.type.shape);
+      fill(Distribution::kRandom, seed, value.name, tensor.data_mut<float>());
+      if (seed % 2 == 1) plant_specials(tensor);
+      inputs_.push_back(tensor);
+    }
+  }
+  const ir::Graph& source() const { return source_; }
+
+  Values eager(const Setting& setting) {
+    Values values;
+    runtime::Evaluator evaluator(source_, runtime::eager_recipes(source_, order(setting)),
+                                 context());
+    const auto wanted = runtime::all_results(source_);
+    runtime::run_values(evaluator, inputs_, wanted, [&](ir::ValueId id, const ir::Tensor& tensor) {
+      values[source_.value(id).name] = tensor;
+    });
+    return values;
+  }
+
+  ir::Graph compile(const Setting& setting,
+                    std::span<const passes::PassInfo> table = passes::all_passes()) {
+    passes::SelectionRequest request;
+    request.passes = setting.passes;
+    request.sets = setting.sets;
+    request.fallback_named = !setting.fallback.empty();
+    auto selection = passes::select_passes(request, table);
+    REQUIRE_MESSAGE(selection.ok(), (selection.ok() ? "" : selection.error().render()));
+    passes::PassContext pass_context;
+    pass_context.eager_order = order(setting);
+    pass_context.fallback = setting.fallback;
+    pass_context.evaluate = [&](const ir::Graph& graph, ir::NodeId id,
+                                std::span<const ir::Tensor> operands) -> Result<ir::Tensor> {
+      return runtime::evaluate(graph, id, operands,
+                               runtime::eager_contract(graph.node(id).op, order(setting)),
+                               context());
+    };
+    auto result = passes::run_pipeline(source_, *selection, pass_context, {}, table);
+    REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().render()));
+    return result->graph;
+  }
+
+  // Values of all kernels, each from its body.
+  Values run(const ir::Graph& graph) {
+    Values values;
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      values[source_.value(source_.inputs()[i]).name] = inputs_[i];
+    for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
+      const ir::Node& node = graph.node({i});
+      std::vector<ir::Tensor> operands;
+      for (ir::ValueId operand : node.operands)
+        operands.push_back(values.at(graph.value(operand).name));
+      values[graph.name_of({i})] = runtime::evaluate(graph, {i}, operands, {}, context());
+    }
+    return values;
+  }
+
+  // Names of kernels whose value is not that of the source nodes under the kernel's contract.
+  std::vector<std::string> unexplained(const ir::Graph& graph, const Values& values,
+                                       const Setting& setting) {
+    std::vector<runtime::Recipe> recipes = runtime::eager_recipes(source_, order(setting));
+    for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
+      const ir::Node& node = graph.node({i});
+      if (node.op != ir::Op::kKernel) continue;
+      for (const std::string& name : node.from) {
+        const ir::NodeId covered = *source_.value(*source_.find(name)).producer;
+        recipes[covered.index] = {contract_for(source_.node(covered), node.kernel->contract),
+                                  static_cast<int>(source_.node_count() + i)};
+      }
+    }
+    runtime::Evaluator replay(source_, std::move(recipes), context());
+    for (const auto& [name, tensor] : values) {
+      const auto value = source_.find(name);
+      if (value && !source_.is_constant(*value) && graph.producer(*graph.find(name)) != nullptr &&
+          graph.producer(*graph.find(name))->op == ir::Op::kKernel)
+        replay.know(*value, tensor);
+    }
+    for (std::size_t i = 0; i < inputs_.size(); ++i) replay.know(source_.inputs()[i], inputs_[i]);
+    std::vector<std::string> names;
+    for (const ir::Node& node : graph.nodes()) {
+      const std::string& name = graph.value(node.result).name;
+      const auto value = source_.find(name);
+      if (node.op != ir::Op::kKernel || !value) continue;
+      if (!ir::same_bits(replay.value(*value), values.at(name))) names.push_back(name);
+    }
+    return names;
+  }
+
+ private:
+  static void plant_specials(ir::Tensor& tensor) {
+    const float specials[] = {-0.0F, 0x1p-149F, -0x1p-130F, 0x1.fffffep127F};
+    const auto data = tensor.data_mut<float>();
+    for (std::size_t i = 0; i < data.size(); i += 7) data[i] = specials[(i / 7) % 4];
+    if (data.size() > 20) data[20] = std::numeric_limits<float>::infinity();
+    if (data.size() > 30) data[30] = std::numeric_limits<float>::quiet_NaN();
+  }
+  static std::optional<ir::ReductionOrder> order(const Setting& setting) {
+    if (setting.order.empty()) return std::nullopt;
+    return *ir::parse_order(setting.order);
+  }
+  static ir::NumericContract contract_for(const ir::Node& node, const ir::NumericContract& kernel) {
+    ir::NumericContract contract = kernel;
+    const bool conv = node.op == ir::Op::kConv2d;
+    const bool folded = node.op == ir::Op::kBatchNorm && kernel.fold != ir::Fold::kNone;
+    if (contract.order && (conv || folded) && contract.order->walk == ir::Walk::kK)
+      contract.order->walk = ir::Walk::kCrs;
+    if (!folded && !ir::info(node.op).default_order) contract.order.reset();
+    return contract;
+  }
+  runtime::EvalContext context() { return {pool_, 0}; }
+
+  ir::Graph source_;
+  std::vector<ir::Tensor> inputs_;
+  runtime::ThreadPool pool_{2};
+};
+
+ir::Graph parsed(const std::string& text) {
+  auto graph = ir::parse_graph(text, "test.gir");
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().render()));
+  return *graph;
+}
+
+// What canonicalize removes between nodes that later passes join; shared weights; aliased
+// residuals.
+ir::Graph awkward() {
+  return parsed(R"(gir 1
+graph @awkward(%x: f32[2,8,6,6], %r: f32[2,8,6,6]) {
+  %one = constant f32[] splat(0x1p0)
+  %k = constant f32[1,8,1,1] random(seed=3, he)
+  %l = constant f32[8,1,1] random(seed=4, he)
+  %w = constant f32[8,8,3,3] random(seed=1, he)
+  %p1 = constant f32[8,8,1,1] random(seed=2, he)
+  %b = constant f32[8] random(seed=5, he)
+  %scale = constant f32[8] splat(0x1.8p0)
+  %var = constant f32[8] splat(0x1.4p0)
+  %m = mul %x, %r : f32[2,8,6,6]
+  %m1 = clip %m : f32[2,8,6,6]
+  %s0 = add %m1, %x : f32[2,8,6,6]
+  %m2 = mul %s0, %k : f32[2,8,6,6]
+  %m3 = identity %m2 : f32[2,8,6,6]
+  %m4 = mul %m3, %one : f32[2,8,6,6]
+  %s1 = sub %r, %m4 : f32[2,8,6,6]
+  %pad = pad %s1 {before=[0,0,1,1], after=[0,0,1,1]} : f32[2,8,8,8]
+  %c = conv2d %pad, %w : f32[2,8,6,6]
+  %ci = identity %c : f32[2,8,6,6]
+  %n = batch_norm %ci, %scale, %b, %b, %var : f32[2,8,6,6]
+  %n1 = relu %n : f32[2,8,6,6]
+  %n2 = relu %n1 : f32[2,8,6,6]
+  %d = conv2d %n2, %p1 : f32[2,8,6,6]
+  %da = add %d, %l : f32[2,8,6,6]
+  %dn = batch_norm %da, %scale, %b, %b, %var : f32[2,8,6,6]
+  %e = conv2d %dn, %w, %b {pad=[1,1,1,1]} : f32[2,8,6,6]
+  %er = reshape %e {shape=[2,8,6,6]} : f32[2,8,6,6]
+  %en = batch_norm %er, %scale, %b, %b, %var : f32[2,8,6,6]
+  %f = add %en, %dn : f32[2,8,6,6]
+  %g = conv2d %f, %p1, %b : f32[2,8,6,6]
+  %gm = mul %g, %k : f32[2,8,6,6]
+  %h = add %gm, %f : f32[2,8,6,6]
+  %y = relu %h : f32[2,8,6,6]
+  return %y
+})");
+}
+
+std::vector<ir::Graph> models() {
+  std::vector<ir::Graph> list = {awkward()};
+  for (const char* name : {"residual-block", "downsample-block", "bottleneck-block",
+                           "depthwise-block", "vgg-block", "lenet", "mlp"})
+    list.push_back(
+        *frontend::zoo::zoo_graph(name, name == std::string("bottleneck-block") ? 2 : 1));
+  return list;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += name + " ";
+  return out;
+}
+
+std::vector<Setting> settings() {
+  std::vector<Setting> list = {
+      {.passes = "none"},
+      {.passes = "all"},
+      {.passes = "all,-fold-batchnorm,-canonicalize"},
+      {.passes = "all",
+       .sets = {"fold-batchnorm.in=f32", "split-k.slices=3", "split-k.combine=atomic"}},
+      {.passes = "all", .sets = {"choose-tiling.accumulate=kahan"}},
+      {.passes = "all",
+       .sets = {"choose-tiling.accumulate=f64", "choose-tiling.batch-invariant=on"}},
+      {.passes = "all", .order = "crs.split2p.muladd+bias.last"},
+      {.passes = "all", .order = "k.split4.muladd"},
+      {.passes = "all", .fallback = {"c"}}};
+  for (const passes::PassInfo& pass : passes::all_passes())
+    if (pass.name != "fallback") list.push_back({.passes = "none,+" + std::string(pass.name)});
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("source replay holds for every pass alone and for all of them") {
+  std::uint64_t seed = 0;
+  for (const ir::Graph& model : models()) {
+    Study study(model, seed++);
+    for (Setting setting : settings()) {
+      if (!setting.fallback.empty() && !model.find("c")) continue;
+      CAPTURE(model.name());
+      CAPTURE(setting.passes);
+      CAPTURE(joined(setting.sets));
+      CAPTURE(setting.order);
+      const ir::Graph graph = study.compile(setting);
+      const Values values = study.run(graph);
+      CHECK(joined(study.unexplained(graph, values, setting)) == "");
+    }
+  }
+}
+
+TEST_CASE("passes declared BitExact, none, and everything under match-order change no bit") {
+  std::uint64_t seed = 0;
+  for (const ir::Graph& model : models()) {
+    Study study(model, seed++);
+    for (const char* order :
+         {"", "crs.split2.muladd+bias.first", "rsc.lanes4.fma", "crs.skip.fma", "k.acc2.muladd"}) {
+      Setting setting{.order = order};
+      const Values eager = study.eager(setting);
+      std::vector<std::string> lists = {"none,+fuse-pointwise,+fuse-epilogue,+match-order",
+                                        "all,+match-order"};
+      for (const passes::PassInfo& pass : passes::all_passes())
+        if (pass.effect == passes::NumericEffect::kBitExact || pass.name.starts_with("fuse-"))
+          lists.push_back("none,+match-order,+" + std::string(pass.name));
+      if (setting.order.empty()) lists.push_back("none,+canonicalize,+dce,+fold-constants");
+      for (const std::string& list : lists) {
+        setting.passes = list;
+        CAPTURE(model.name());
+        CAPTURE(list);
+        CAPTURE(setting.order);
+        const Values compiled = study.run(study.compile(setting));
+        std::string differing;
+        for (const auto& [name, tensor] : compiled)
+          if (eager.contains(name) && !ir::same_bits(eager.at(name), tensor))
+            differing += name + " ";
+        CHECK(differing == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("every other pass changes bits on some model") {
+  const std::vector<ir::Graph> all = models();
+  for (const passes::PassInfo& pass : passes::all_passes()) {
+    // The fusions change nothing in f32; match-order and fallback undo what others did.
+    if (pass.effect == passes::NumericEffect::kBitExact || pass.name.starts_with("fuse-") ||
+        pass.name == "match-order" || pass.name == "fallback")
+      continue;
+    bool changed = false;
+    for (const ir::Graph& model : all) {
+      Study study(model, 0);
+      const Setting setting{.passes = "none,+" + std::string(pass.name)};
+      const Values eager = study.eager(setting), compiled = study.run(study.compile(setting));
+      for (const auto& [name, tensor] : compiled)
+        changed = changed || (eager.contains(name) && !ir::same_bits(eager.at(name), tensor));
+      if (changed) break;
+    }
+    CHECK_MESSAGE(changed, std::string(pass.name));
+  }
+}
+
+TEST_CASE("broken passes are unexplained under source replay") {
+  Study study(parsed(R"(gir 1
+graph @g(%x: f32[1,8,8,8], %r: f32[1,8,4,4]) {
+  %w = constant f32[8,8,1,1] random(seed=2, he)
+  %scale = constant f32[8] splat(0x1.8p0)
+  %mean = constant f32[8] splat(0x1p-2)
+  %var = constant f32[8] splat(0x1.4p0)
+  %c = conv2d %x, %w {stride=[2,2]} : f32[1,8,4,4]
+  %n = batch_norm %c, %scale, %mean, %mean, %var : f32[1,8,4,4]
+  %d = conv2d %n, %w : f32[1,8,4,4]
+  %s = add %d, %r : f32[1,8,4,4]
+  %y = relu %s : f32[1,8,4,4]
+  return %y
+})"),
+              0);
+  for (const tests::BrokenPass& broken : tests::broken_passes()) {
+    CAPTURE(std::string(broken.fault));
+    const Setting setting{.passes = "none,+" + std::string(broken.replaces)};
+    const auto table = tests::table_with(broken);
+    const ir::Graph wrong = study.compile(setting, table);
+    CHECK(joined(study.unexplained(wrong, study.run(wrong), setting)) != "");
+    const ir::Graph right = study.compile(setting);
+    CHECK(joined(study.unexplained(right, study.run(right), setting)) == "");
+  }
+}
