@@ -62,8 +62,7 @@ class Study {
     pass_context.evaluate = [&](const ir::Graph& graph, ir::NodeId id,
                                 std::span<const ir::Tensor> operands) -> Result<ir::Tensor> {
       return runtime::evaluate(graph, id, operands,
-                               runtime::eager_contract(graph.node(id).op, order(setting)),
-                               context());
+                               runtime::eager_contract(graph.node(id), order(setting)), context());
     };
     auto result = passes::run_pipeline(source_, *selection, pass_context, {}, table);
     REQUIRE_MESSAGE(result.ok(), (result.ok() ? "" : result.error().render()));
