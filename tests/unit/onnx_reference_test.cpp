@@ -34,7 +34,7 @@ std::vector<runtime::Recipe> reference_recipes(const ir::Graph& graph) {
       order = node.operands.size() == 3 ? "k.muladd+bias.stored" : "k.muladd";
     if (node.op == ir::Op::kMatmul) order = "k.muladd";
     if (order != nullptr)
-      recipes[i].contract = runtime::eager_contract(node.op, *ir::parse_order(order));
+      recipes[i].contract = runtime::eager_contract(node, *ir::parse_order(order));
   }
   return recipes;
 }
