@@ -1,0 +1,89 @@
+// The eager interpreter against oneDNN. Names: eager-LAYER/onednn and eager-LAYER/ORDER; `./dev bench --ratio
+// eager-LAYER` prints the quotients. One thread; the interpreter's figure includes packing weights and images.
+#include <benchmark/benchmark.h>
+
+#include <array>
+
+#include "ir/builder.h"
+#include "ir/support/rng.h"
+#include "onednn_peer.h"
+#include "runtime/eager/interpreter.h"
+
+namespace driftc::bench {
+namespace {
+
+void report(benchmark::State& state, double multiply_adds) {
+  state.counters["MAC/s"] =
+      benchmark::Counter(multiply_adds, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+void run_onednn(benchmark::State& state, const PeerConv& shape) {
+  OnednnConv conv(shape);
+  for (auto _ : state) conv.run();
+  report(state, shape.multiply_adds());
+}
+
+void run_eager(benchmark::State& state, const PeerConv& s, const char* order_text, bool f64,
+               std::int64_t groups = 1) {
+  const auto type = f64 ? ir::DType::kF64 : ir::DType::kF32;
+  ir::Tensor x(ir::DType::kF32, {s.n, s.c, s.h, s.w}), w(ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel});
+  fill(Distribution::kRandom, 1, "x", x.data_mut<float>());
+  fill(Distribution::kRandom, 1, "w", w.data_mut<float>());
+  ir::Graph graph;
+  ir::Builder builder(graph);
+  const auto result = builder.add(
+      ir::Op::kConv2d,
+      {graph.add_input("x", {type, x.shape(), ir::Layout::kNchw}),
+       graph.add_input("w", {type, w.shape(), ir::Layout::kNchw})},
+      {{"stride", std::vector<std::int64_t>{s.stride, s.stride}},
+       {"pad", std::vector<std::int64_t>{s.pad, s.pad, s.pad, s.pad}},
+       {"groups", groups}},
+      "y");
+  if (!result.ok()) return state.SkipWithError("shape");
+  ir::NumericContract contract;
+  contract.order = ir::parse_order(order_text).value();
+  const std::array<ir::Tensor, 2> operands = {x.converted(type), w.converted(type)};
+  runtime::ThreadPool pool(1);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(runtime::evaluate(graph, {0}, operands, contract, {pool}));
+  report(state, s.multiply_adds() / static_cast<double>(groups));
+}
+
+constexpr PeerConv k64x56 = {1, 64, 56, 56, 64, 3, 1, 1};
+constexpr PeerConv k128x28 = {1, 128, 28, 28, 128, 3, 1, 1};
+constexpr PeerConv k256x14 = {1, 256, 14, 14, 256, 3, 1, 1};
+constexpr PeerConv k512x7 = {1, 512, 7, 7, 512, 3, 1, 1};
+constexpr PeerConv k1x1 = {1, 64, 56, 56, 256, 1, 1, 0};
+constexpr PeerConv kSmall = {1, 32, 8, 8, 32, 3, 1, 1};
+constexpr PeerConv kStem = {1, 3, 224, 224, 64, 7, 2, 3};
+constexpr PeerConv kDepthwise = {1, 128, 56, 56, 128, 3, 1, 1};
+
+#define DRIFTC_LAYER(name, shape)                                \
+  BENCHMARK_CAPTURE(run_onednn, x, shape)->Name(name "/onednn"); \
+  BENCHMARK_CAPTURE(run_eager, x, shape, "crs.fma", false)->Name(name "/crs.fma")
+#define DRIFTC_ORDER(order) \
+  BENCHMARK_CAPTURE(run_eager, x, k64x56, order, false)->Name("eager-conv3x3-64-56/" order)
+
+DRIFTC_LAYER("eager-conv3x3-64-56", k64x56);
+DRIFTC_ORDER("rsc.fma");
+DRIFTC_ORDER("crs.muladd");
+DRIFTC_ORDER("crs.f64");
+DRIFTC_ORDER("crs.kahan");
+DRIFTC_ORDER("rsc.skip.fma");
+DRIFTC_ORDER("rsc.kpad16.split4.fma");
+DRIFTC_ORDER("crs.lanes32.fma");
+DRIFTC_ORDER("crs.acc4.fma");
+DRIFTC_ORDER("crs.tile8.fma");
+DRIFTC_ORDER("crs.tile2.muladd");
+BENCHMARK_CAPTURE(run_eager, x, k64x56, "crs.fma", true)->Name("eager-conv3x3-64-56/f64-arm");
+DRIFTC_LAYER("eager-conv3x3-128-28", k128x28);
+DRIFTC_LAYER("eager-conv3x3-256-14", k256x14);
+DRIFTC_LAYER("eager-conv3x3-512-7", k512x7);
+DRIFTC_LAYER("eager-conv1x1-64-256-56", k1x1);
+DRIFTC_LAYER("eager-conv3x3-32-8", kSmall);
+DRIFTC_LAYER("eager-conv7x7-stem", kStem);
+BENCHMARK_CAPTURE(run_eager, x, kDepthwise, "crs.fma", false, std::int64_t{128})
+    ->Name("eager-depthwise3x3-128-56/crs.fma");
+
+}  // namespace
+}  // namespace driftc::bench
