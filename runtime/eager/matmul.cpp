@@ -45,11 +45,12 @@ template <class T>
 class Orient final : public SumSink<T> {
  public:
   Orient(MatrixSink<T>& sink, bool exchanged) : sink_(sink), exchanged_(exchanged) {}
-  void store(std::int64_t row, std::int64_t column, std::span<const T> sums) override {
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const std::int64_t c = column + static_cast<std::int64_t>(i);
-      exchanged_ ? sink_.store(c, row, sums[i]) : sink_.store(row, c, sums[i]);
-    }
+  void store(std::int64_t row, std::int64_t column, const SumBlock<T>& block) override {
+    for (std::int64_t r = row; r < row + block.rows; ++r)
+      for (std::int64_t i = 0; i < block.columns; ++i) {
+        const T sum = block.row(r - row)[i];
+        exchanged_ ? sink_.store(column + i, r, sum) : sink_.store(r, column + i, sum);
+      }
   }
 
  private:

@@ -52,12 +52,12 @@ template <class T, class S, bool kFlush>
 class MeanSink final : public PixelSink<T> {
  public:
   MeanSink(S* out, std::span<const S> counts) : out_(out), counts_(counts) {}
-  void store(std::int64_t image, std::int64_t, std::int64_t position, std::span<const T> sums) override {
+  void store(std::int64_t image, std::int64_t, std::int64_t position, const SumBlock<T>& block) override {
     const auto at = static_cast<std::size_t>(position);
     S* to = out_ + image * static_cast<std::int64_t>(counts_.size()) + position;
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const S sum = flushed<kFlush>(static_cast<S>(sums[i]));
-      to[i] = canonical(flushed<kFlush>(div_rn(sum, counts_[at + i])));
+    for (std::int64_t i = 0; i < block.columns; ++i) {
+      const S sum = flushed<kFlush>(static_cast<S>(block.sums[i]));
+      to[i] = canonical(flushed<kFlush>(div_rn(sum, counts_[at + static_cast<std::size_t>(i)])));
     }
   }
 

@@ -12,8 +12,8 @@ template <class T>
 class CopySink final : public SumSink<T> {
  public:
   explicit CopySink(T* out) : out_(out) {}
-  void store(std::int64_t, std::int64_t column, std::span<const T> sums) override {
-    std::copy(sums.begin(), sums.end(), out_ + column);
+  void store(std::int64_t, std::int64_t column, const SumBlock<T>& block) override {
+    std::copy_n(block.sums, block.columns, out_ + column);
   }
 
  private:

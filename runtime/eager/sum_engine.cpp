@@ -11,6 +11,21 @@ namespace {
 // Slots of one tile should stay in the second-level cache.
 constexpr std::int64_t kSlotBytes = 512 * 1024;
 
+// Rows of one block interleaved, in the order of the plan's leaves.
+template <int kRows, class T>
+void pack(const std::vector<std::int32_t>& leaves, const T* a, const SumRows<T>& rows, T* to) {
+  for (std::int32_t leaf : leaves) {
+    if (leaf == ir::SumProgram::kZeroLeaf) {
+      std::fill_n(to, kRows, T{0});
+    } else {
+      const T* from = a + leaf * rows.position_stride;
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) to[r] = from[r * rows.row_stride];
+    }
+    to += kRows;
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -53,11 +68,16 @@ SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const S
              const RowBlock& block = blocks_[i];
              const T* a = rows.a + block.group * rows.group_stride + block.row * rows.row_stride;
              T* to = packed_.data() + block.packed;
-             for (std::int32_t leaf : plan_.leaves)
-               for (int r = 0; r < block.rows; ++r)
-                 *to++ = leaf == ir::SumProgram::kZeroLeaf
-                             ? T{0}
-                             : a[r * rows.row_stride + leaf * rows.position_stride];
+             switch (block.rows) {
+               case 8:
+                 return pack<8>(plan_.leaves, a, rows, to);
+               case 4:
+                 return pack<4>(plan_.leaves, a, rows, to);
+               case 2:
+                 return pack<2>(plan_.leaves, a, rows, to);
+               default:
+                 return pack<1>(plan_.leaves, a, rows, to);
+             }
            });
 }
 
@@ -65,9 +85,11 @@ template <class T>
 void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, SumSink<T>& sink) const {
   if (columns.columns == 0 || rows_ == 0) return;
   const int lanes = kernels().lanes;
-  const std::int64_t width = vectors_ * lanes;
+  // Blocks of equal width: 4 vectors are cut 2 + 2, since a tile of 1 is slow.
+  const std::int64_t all_vectors = (columns.columns + lanes - 1) / lanes;
+  const std::int64_t column_blocks = (all_vectors + vectors_ - 1) / vectors_;
+  const std::int64_t width = (all_vectors + column_blocks - 1) / column_blocks * lanes;
   DRIFTC_ASSERT(width <= kColumnSlack, "tile wider than the slack behind b");
-  const std::int64_t column_blocks = (columns.columns + width - 1) / width;
 
   // Rows are cut only when there are too few column blocks to share among the threads.
   const auto blocks_per_group = static_cast<std::int64_t>(blocks_.size()) / groups_;
@@ -97,6 +119,7 @@ void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, S
     const std::int64_t group = static_cast<std::int64_t>(index) / pieces / column_blocks;
     const std::int64_t first = column_block * width;
     const std::int64_t count = std::min(width, columns.columns - first);
+    if (count <= 0) return;
     const int vectors = static_cast<int>((count + lanes - 1) / lanes);
     T* slots = scratch.data() + static_cast<std::size_t>(worker) * per_worker;
     T* start_tile = slots + static_cast<std::size_t>(plan_.slots) * tile;
@@ -122,9 +145,7 @@ void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, S
                           : T{0};
       job.a = packed_.data() + block.packed;
       kernels().get(arith_, block.rows, vectors)(job);
-      const T* result = slots + plan_.result * block.rows * stride;
-      for (int r = 0; r < block.rows; ++r)
-        sink.store(row + r, first, {result + r * stride, static_cast<std::size_t>(count)});
+      sink.store(row, first, {slots + plan_.result * block.rows * stride, block.rows, count, stride});
     }
   });
 }

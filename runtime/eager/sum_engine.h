@@ -38,13 +38,21 @@ struct SumStart {
   std::int64_t row_stride = 0, column_stride = 0;
 };
 
+// A tile of finished sums: rows x columns, rows `stride` apart.
+template <class T>
+struct SumBlock {
+  const T* sums = nullptr;
+  std::int64_t rows = 0, columns = 0, stride = 0;
+  const T* row(std::int64_t r) const { return sums + r * stride; }
+};
+
 // Receives the sums; called from several threads, never twice for the same element.
 template <class T>
 class SumSink {
  public:
   virtual ~SumSink() = default;
-  // `sums` are those of columns column, column + 1, ... of `row` (counted through all groups).
-  virtual void store(std::int64_t row, std::int64_t column, std::span<const T> sums) = 0;
+  // The block's first element is (row, column); rows count through all groups.
+  virtual void store(std::int64_t row, std::int64_t column, const SumBlock<T>& block) = 0;
 };
 
 template <class T>

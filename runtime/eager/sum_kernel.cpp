@@ -147,6 +147,23 @@ const SumKernels<double>* kernels_f64() {
   return &kernels;
 }
 
+void finish_row_lanes(const float* sums, std::int64_t count, const float* bias, float* to) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto nan = hn::Set(d, canonical_nan());
+  const auto addend = hn::Set(d, bias != nullptr ? *bias : 0.0f);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    auto value = hn::LoadU(d, sums + i);
+    if (bias != nullptr) value = hn::Add(value, addend);
+    hn::StoreU(hn::IfThenElse(hn::IsNaN(value), nan, value), d, to + i);
+  }
+  for (; i < count; ++i) {
+    const float value = bias != nullptr ? add_rn(sums[i], *bias) : sums[i];
+    to[i] = value == value ? value : canonical_nan();
+  }
+}
+
 }  // namespace driftc::runtime::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -161,6 +178,11 @@ namespace driftc::runtime {
 
 HWY_EXPORT(kernels_f32);
 HWY_EXPORT(kernels_f64);
+HWY_EXPORT(finish_row_lanes);
+
+void finish_row(const float* sums, std::int64_t count, const float* bias, float* to) {
+  HWY_DYNAMIC_DISPATCH(finish_row_lanes)(sums, count, bias, to);
+}
 
 template <>
 const SumKernels<float>& sum_kernels<float>() {

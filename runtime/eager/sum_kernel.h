@@ -47,4 +47,7 @@ const SumKernels<float>& sum_kernels<float>();
 template <>
 const SumKernels<double>& sum_kernels<double>();
 
+// to[i] = sums[i], or add_rn(sums[i], *bias); NaN becomes canonical.
+void finish_row(const float* sums, std::int64_t count, const float* bias, float* to);
+
 }  // namespace driftc::runtime

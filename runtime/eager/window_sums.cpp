@@ -12,12 +12,11 @@ template <class T>
 class ColumnSink final : public SumSink<T> {
  public:
   ColumnSink(const WindowColumns<T>& columns, PixelSink<T>& sink) : columns_(columns), sink_(sink) {}
-  void store(std::int64_t row, std::int64_t column, std::span<const T> sums) override {
-    columns_.for_runs(column, static_cast<std::int64_t>(sums.size()),
+  void store(std::int64_t row, std::int64_t column, const SumBlock<T>& block) override {
+    columns_.for_runs(column, block.columns,
                       [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
                         sink_.store(pixel.image, row, pixel.position,
-                                    sums.subspan(static_cast<std::size_t>(at - column),
-                                                 static_cast<std::size_t>(length)));
+                                    {block.sums + (at - column), block.rows, length, block.stride});
                       });
   }
 

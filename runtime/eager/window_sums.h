@@ -11,9 +11,10 @@ template <class T>
 class PixelSink {
  public:
   virtual ~PixelSink() = default;
-  // `sums` belong to output positions position, position + 1, ... of one image and output channel.
+  // The block's rows are output channels channel, channel + 1, ...; its columns the output positions position,
+  // position + 1, ... of one image.
   virtual void store(std::int64_t image, std::int64_t channel, std::int64_t position,
-                     std::span<const T> sums) = 0;
+                     const SumBlock<T>& block) = 0;
 };
 
 template <class T>

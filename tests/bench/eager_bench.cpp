@@ -4,10 +4,11 @@
 
 #include <array>
 
+#include "frontend/zoo/zoo.h"
 #include "ir/builder.h"
 #include "ir/support/rng.h"
 #include "onednn_peer.h"
-#include "runtime/eager/interpreter.h"
+#include "runtime/eager/region.h"
 
 namespace driftc::bench {
 namespace {
@@ -49,6 +50,24 @@ void run_eager(benchmark::State& state, const PeerConv& s, const char* order_tex
   report(state, s.multiply_adds() / static_cast<double>(groups));
 }
 
+// A whole network: every value made in order and freed after its last use.
+void run_network(benchmark::State& state, const char* name, ir::DType arm, int threads) {
+  const auto graph = frontend::zoo::zoo_graph(name);
+  if (!graph.ok()) return state.SkipWithError("no such network");
+  std::vector<ir::Tensor> inputs;
+  for (ir::ValueId id : graph.value().inputs()) {
+    const ir::Value& value = graph.value().value(id);
+    inputs.emplace_back(ir::DType::kF32, value.type.shape);
+    fill(Distribution::kRandom, 0, value.name, inputs.back().data_mut<float>());
+  }
+  runtime::ThreadPool pool(threads);
+  const auto wanted = runtime::all_results(graph.value());
+  for (auto _ : state) {
+    runtime::Evaluator evaluator(graph.value(), runtime::eager_recipes(graph.value()), {pool}, arm);
+    runtime::run_values(evaluator, inputs, wanted, [](ir::ValueId, const ir::Tensor&) {});
+  }
+}
+
 constexpr PeerConv k64x56 = {1, 64, 56, 56, 64, 3, 1, 1};
 constexpr PeerConv k128x28 = {1, 128, 28, 28, 128, 3, 1, 1};
 constexpr PeerConv k256x14 = {1, 256, 14, 14, 256, 3, 1, 1};
@@ -84,6 +103,9 @@ DRIFTC_LAYER("eager-conv3x3-32-8", kSmall);
 DRIFTC_LAYER("eager-conv7x7-stem", kStem);
 BENCHMARK_CAPTURE(run_eager, x, kDepthwise, "crs.fma", false, std::int64_t{128})
     ->Name("eager-depthwise3x3-128-56/crs.fma");
+BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 1)->Name("eager-resnet50/f32")->UseRealTime();
+BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF64, 1)->Name("eager-resnet50/f64")->UseRealTime();
+BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 2)->Name("eager-resnet50/f32-2-threads")->UseRealTime();
 
 }  // namespace
 }  // namespace driftc::bench

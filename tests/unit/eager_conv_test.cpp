@@ -2,6 +2,8 @@
 #include <array>
 #include <limits>
 
+#include <hwy/targets.h>
+
 #include "eager_support.h"
 #include "runtime/eager/sum_kernel.h"
 
@@ -137,6 +139,29 @@ TEST_CASE("eager conv: the thread count changes no bit") {
     const ir::Tensor one = op.run(1);
     CHECK(ir::same_bits(one, op.run(2)));
     CHECK(ir::same_bits(one, op.run(5)));
+  }
+}
+
+TEST_CASE("eager conv: AVX-512, AVX2 and plain targets agree in every bit") {
+  const ConvCase t{.n = 1, .c = 7, .h = 11, .w = 13, .k = 15, .bias = true};
+  OneOp op(ir::Op::kConv2d, {random_tensor({t.n, t.c, t.h, t.w}, "x"), random_tensor({t.k, t.c, 3, 3}, "w"),
+                             random_tensor({t.k}, "b")}, attributes(t));
+  const auto restrict_to = [](std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  };
+  const std::int64_t available = hwy::SupportedTargets();
+  for (const std::string& order : kOrders) {
+    INFO(order);
+    const ir::Tensor best = op.run(order);
+    for (const int lanes : {8, 1}) {
+      const std::int64_t targets = lanes == 8 ? available & HWY_AVX2 : 0;
+      if (lanes == 8 && targets == 0) continue;
+      restrict_to(targets | HWY_SCALAR);
+      CHECK(runtime::sum_kernels<float>().lanes == lanes);
+      CHECK(ir::same_bits(best, op.run(order)));
+      restrict_to(0);  // 0: as detected
+    }
   }
 }
 
