@@ -1,0 +1,127 @@
+// Direct convolution: one thread per output element, channels and taps in a loop, in any walk, with or
+// without the padding positions. The form for depthwise and grouped convolutions and for small problems.
+#include <fmt/format.h>
+
+#include "codegen/conv_code.h"
+#include "codegen/element_kernel.h"
+#include "codegen/emitters.h"
+#include "codegen/output_stage.h"
+#include "codegen/sum_code.h"
+
+namespace driftc::codegen {
+
+Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
+  const ir::Node* conv = ir::reduction_node(context.body());
+  if (conv == nullptr) return internal_error("the body has no conv2d");
+  const ir::NumericContract& contract = context.kernel.contract;
+  const ir::ReductionOrder& order = *contract.order;
+  DRIFTC_TRY(problem, ConvProblem::of(context, *conv));
+  DRIFTC_TRY(stage, OutputStage::plan(context, *conv));
+  DRIFTC_TRY(prelude, sum_prelude(contract));
+  const std::int64_t elements = context.result.shape.elements();
+  const bool nhwc = context.result.layout == ir::Layout::kNhwc;
+  const std::int64_t kh = problem.kernel_h, kw = problem.kernel_w;
+
+  ir::ReductionOrder walk;
+  walk.walk = order.walk;
+  walk.channel_tile = order.channel_tile;
+  const std::string walk_text = ir::to_string(walk);
+  std::string entry = fmt::format("conv_direct_{}x{}_{}", kh, kw, walk_text.substr(0, walk_text.find('.')));
+  if (problem.channels == 1) entry += "_depthwise";
+  if (order.skip) entry += "_skip";
+  entry += sum_suffix(contract);
+  if (!stage.label().empty()) entry += "_" + stage.label().substr(0, 48);
+  KernelBuilder builder(entry, context.wide({problem.padded_elements(),
+                                             problem.positions() * padded_columns(problem.columns * problem.groups)}));
+  builder.prelude(prelude);
+  builder.describe(fmt::format("Convolution {}x{}, one output element per thread.\n{}", kh, kw, explain_order(order)));
+  builder.describe(order.skip ? "Taps outside the image are not executed.\n"
+                              : "Taps outside the image read +0 and are multiplied like the others.\n");
+  const std::string in = builder.operand(problem.input), weights = builder.prepared(0, "weights"),
+                    out = builder.result();
+  begin_elements(builder, elements);
+  builder.integer("columns", problem.columns);
+  builder.integer("all_columns", problem.columns * problem.groups);
+  builder.integer("matrix_row", padded_columns(problem.columns * problem.groups));
+  builder.integer("out_h", problem.out_h);
+  builder.integer("out_w", problem.out_w);
+  ConvCode code(builder, problem);
+  stage.declare(builder);
+  CudaWriter& w = builder.body();
+  auto peel = [&](const std::string& name, const std::string& from, const std::string& extent,
+                  const std::string& rest) {
+    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent, name));
+  };
+  if (nhwc) {
+    peel("k", "i", "all_columns", "pixel");
+    peel("out_x", "pixel", "out_w", "line");
+    peel("out_y", "line", "out_h", "image");
+  } else {
+    peel("out_x", "i", "out_w", "line");
+    peel("out_y", "line", "out_h", "plane");
+    peel("k", "plane", "all_columns", "image");
+  }
+  w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
+  w.line(fmt::format("const index_t base = {} + {} + {} + {};", code.along(0, "image"),
+                     code.along(1, "(k / columns * channels)"), code.along(2, "y0"), code.along(3, "x0")));
+  std::vector<std::vector<std::int64_t>> views;
+  for (std::size_t a = 0; a < stage.accesses().size(); ++a) views.push_back(stage.strides(context, a));
+  ElementOffsets offsets(builder, context.result, views);
+  auto offset = [&](std::size_t a) { return offsets(a); };
+  w.line("Sum acc;");
+  w.line(fmt::format("start(acc, {});", stage.starts_with_bias() ? stage.emit_bias(builder, offset) : "0.0f"));
+
+  // Row p of the prepared weights belongs to position p of the walk.
+  const std::string r = kh > 1 ? "r" : "", s = kw > 1 ? "s" : "";
+  w.line("const float* w = weights + k;");
+  auto tap = [&](const std::string& channel) {
+    const std::string load = fmt::format("{}[base + {} + {}]", in, code.along(1, channel), code.tap_offset("r", "s"));
+    w.line(fmt::format("const bool inside = {};", ConvCode::inside("y0", "x0", r, s)));
+    if (order.skip) {
+      w.line(fmt::format("if (inside) add_product(acc, operand({}), operand(*w));", load));
+    } else {
+      w.line(fmt::format("add_product(acc, operand(inside ? {} : 0.0f), operand(*w));", load));
+    }
+    w.line("w += matrix_row;");
+  };
+  const char* unroll = kh * kw <= 25 ? "#pragma unroll" : "#pragma unroll 1";
+  auto taps = [&](const std::function<void()>& inner) {
+    w.line(unroll);
+    w.open(fmt::format("for (int r = 0; r < {}; ++r)", kh));
+    w.line(unroll);
+    w.open(fmt::format("for (int s = 0; s < {}; ++s)", kw));
+    inner();
+    w.close();
+    w.close();
+  };
+  if (problem.channels == 1) {
+    taps([&] { tap("0"); });
+  } else if (order.walk == ir::Walk::kCrs) {
+    w.line("#pragma unroll 1");
+    w.loop("for (index_t c = 0; c < channels; ++c)", [&] { taps([&] { tap("c"); }); });
+  } else if (order.walk == ir::Walk::kRsc) {
+    taps([&] {
+      w.line("#pragma unroll 1");
+      w.loop("for (index_t c = 0; c < channels; ++c)", [&] { tap("c"); });
+    });
+  } else {
+    w.line("#pragma unroll 1");
+    w.open(fmt::format("for (index_t c_tile = 0; c_tile < channels; c_tile += {})", order.channel_tile));
+    w.line(fmt::format("const index_t c_end = c_tile + {0} < channels ? c_tile + {0} : channels;",
+                       order.channel_tile));
+    taps([&] {
+      w.line("#pragma unroll 1");
+      w.loop("for (index_t c = c_tile; c < c_end; ++c)", [&] { tap("c"); });
+    });
+    w.close();
+  }
+  const std::string value = stage.emit(builder, w, offset, "acc.value");
+  w.line(fmt::format("{}[i] = {};", out, value));
+  LoweredKernel lowered;
+  lowered.launches.push_back(finish_elements(builder, elements));
+  lowered.preparations.push_back(
+      walk_major(problem.weight, context.operands[static_cast<std::size_t>(problem.weight)].shape, order));
+  return lowered;
+}
+
+}  // namespace driftc::codegen

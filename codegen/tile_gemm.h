@@ -1,0 +1,90 @@
+// What the tiled kernels (implicit-GEMM convolution, matmul) share: a block computes a tile of block_m rows x
+// block_n columns; each thread keeps thread_m x thread_n strided sums in registers; block_k positions of the
+// reduction are staged in shared memory per step. The kernels differ in how they load the tiles.
+#pragma once
+
+#include "codegen/emitters.h"
+#include "codegen/index_space.h"
+#include "codegen/output_stage.h"
+
+namespace driftc::codegen {
+
+struct Tile {
+  int m = 64, n = 64, k = 16;      // of the block
+  int thread_m = 4, thread_n = 4;  // of a thread
+  bool columns_fast = false;       // threadIdx.x runs over columns (they are contiguous in the result)
+
+  static Tile of(const ir::Schedule& schedule, bool columns_fast) {
+    return {schedule.block_m, schedule.block_n, schedule.block_k, schedule.thread_m, schedule.thread_n,
+            columns_fast};
+  }
+  int m_threads() const { return m / thread_m; }
+  int n_threads() const { return n / thread_n; }
+  int threads() const { return m_threads() * n_threads(); }
+  std::array<std::uint32_t, 3> block() const {
+    const auto a = static_cast<std::uint32_t>(m_threads()), b = static_cast<std::uint32_t>(n_threads());
+    return columns_fast ? std::array<std::uint32_t, 3>{b, a, 1} : std::array<std::uint32_t, 3>{a, b, 1};
+  }
+  std::string text() const;  // "64x64"
+};
+
+// Slices of `.splitS`: ceil(positions / S) positions each, empty ones left out.
+struct Split {
+  bool on = false;
+  bool atomic = false;
+  std::int64_t length = 0, slices = 1;
+
+  static Split of(const ir::ReductionOrder& order, std::int64_t positions);
+};
+
+// Where outputs go. Rows and columns of the GEMM view are axes of the result; view 0 is the result, view a + 1
+// is access a of the stage.
+struct TileOutput {
+  std::vector<Axis> batch_axes;  // empty: none. Coordinates of the block, linear index `batch`
+  std::vector<Axis> row_axes;    // linear index m
+  std::vector<std::int64_t> column_strides;  // further views (operands of a product) may follow
+};
+
+class TileKernel {
+ public:
+  TileKernel(const KernelContext& context, KernelBuilder& builder, OutputStage& stage, const Tile& tile,
+             const Split& split, TileOutput output);
+
+  // Shared tiles xs[k][m + m_padding] and ws[k][n], thread coordinates, `m0`, `n0`. `row_tile` is the
+  // expression of the row tile's index, `column_tile` of the column tile's.
+  void begin(int m_padding, const std::string& row_tile, const std::string& column_tile);
+  // Offset of a view that the batch coordinates give ("0" without batch axes).
+  std::string batch_offset(std::size_t view) { return batch_ ? batch_->offset(view, "batch") : "0"; }
+  // `begin` and `end` of this block's positions under split; an unsplit kernel has 0 and all positions.
+  void declare_slice(const std::string& positions);
+  std::string slice_begin() const { return split_.on ? "begin" : "0"; }
+  void start_sums();                                 // after n0, group, batch are known
+  // Between the load of the tiles and the next load: positions [lo, hi) of the step, lo "" for 0.
+  void multiply(const std::string& lo, const std::string& hi);
+  void store();
+  // ws[row][...] = weights at position `first` + row, for rows below `steps`; columns beyond the end read +0.
+  void load_columns(const std::string& matrix, const std::string& column_base, int vector,
+                    const std::string& first, const std::string& steps);
+
+ private:
+  // Opens the loops over the thread's outputs. `at`, the offset in the result, is declared when asked for.
+  void for_each_output(const std::vector<std::size_t>& views, bool declare_at, const std::function<void()>& body);
+  std::string view_offset(std::size_t view);
+
+  const KernelContext& context_;
+  KernelBuilder& builder_;
+  OutputStage& stage_;
+  Tile tile_;
+  Split split_;
+  TileOutput output_;
+  std::optional<IndexCode> batch_;
+  IndexCode rows_;
+  std::vector<std::string> column_names_;
+};
+
+// The launch that adds the slices' sums and runs the output stage; reads workspace 0.
+Launch combine_launch(const KernelContext& context, OutputStage& stage, const Split& split);
+// Workspace 0 of a split kernel.
+Workspace split_workspace(const KernelContext& context, const Split& split);
+
+}  // namespace driftc::codegen

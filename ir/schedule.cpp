@@ -1,0 +1,112 @@
+#include "ir/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace driftc::ir {
+namespace {
+
+bool tiled(Algorithm algorithm) {
+  return algorithm == Algorithm::kImplicitGemm || algorithm == Algorithm::kMatmul;
+}
+
+struct Problem {
+  std::int64_t rows = 1, columns = 1, groups = 1, taps = 1;
+};
+
+Problem problem_of(const Graph& body, const Node& node) {
+  const auto shape = [&](std::size_t i) -> const Shape& { return body.value(node.operands[i]).type.shape; };
+  const Shape& y = body.value(node.result).type.shape;
+  switch (node.op) {
+    case Op::kConv2d:
+      return {y[0] * y[2] * y[3], y[1] / node.integer("groups"), node.integer("groups"),
+              shape(1)[2] * shape(1)[3]};
+    case Op::kConv1x1Matmul:
+      return {y[0] * y[2] * y[3], y[1], 1, 1};
+    case Op::kMatmul: {
+      Problem p;
+      p.columns = y[y.rank() - 1];
+      p.rows = p.columns == 0 ? 0 : y.elements() / p.columns;
+      // Rows of different batches share a block only when b is one matrix.
+      if (shape(1).rank() > 2) {
+        p.rows = y[y.rank() - 2];
+        p.groups = p.rows * p.columns == 0 ? 1 : y.elements() / (p.rows * p.columns);
+      }
+      return p;
+    }
+    default:
+      return {y[0], y[1], 1, 1};
+  }
+}
+
+}  // namespace
+
+Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
+  if (!tiled(algorithm)) return {};
+  auto refuse = [&](std::string why) {
+    return internal_error(fmt::format("schedule {} of {}: {}", to_string(s), name_of(algorithm), why));
+  };
+  if (s.block_m < 1 || s.block_n < 1 || s.block_k < 1 || s.thread_m < 1 || s.thread_n < 1)
+    return refuse("every extent of a tiled kernel is at least 1");
+  if (s.block_m > 4096 || s.block_n > 4096 || s.block_k > 4096) return refuse("a block extent passes 4096");
+  if (s.block_m % s.thread_m != 0 || s.block_n % s.thread_n != 0)
+    return refuse("block extents are multiples of the thread's");
+  const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
+  if (threads < 32 || threads > 1024 || threads % 32 != 0)
+    return refuse(fmt::format("{} threads; 32 to 1024 in steps of 32 are possible", threads));
+  if (threads % s.block_m != 0) return refuse(fmt::format("{} threads are no multiple of block_m", threads));
+  if (s.thread_m * s.thread_n > 256) return refuse("more than 256 sums per thread");
+  if (4ll * s.block_k * (s.block_m + 1 + s.block_n) > 48 * 1024)
+    return refuse("the tiles need more than 48 KiB of shared memory");
+  if (s.vector != 1 && s.vector != 4) return refuse("vector is 1 or 4");
+  return {};
+}
+
+Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout,
+                          int sm_count) {
+  Schedule s;
+  const Node* node = reduction_node(body);
+  if (!tiled(algorithm) || node == nullptr) return s;
+  const Problem p = problem_of(body, *node);
+  const bool conv = algorithm == Algorithm::kImplicitGemm;
+  // Threads in x run along what is contiguous in the result; that side is 16 threads wide.
+  const bool columns_fast = conv || node->op == Op::kConv1x1Matmul ? layout == Layout::kNhwc : true;
+
+  // A matrix-vector product: no reuse to tile for, lanes along the columns.
+  if (!conv && columns_fast && p.rows <= 4) {
+    s = {1, 128, 32, 1, 1, 1};
+    return s;
+  }
+  s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : 64;
+  s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : 64;
+  // Smaller pixel tiles rather than an idle device.
+  const auto blocks = [&] {
+    return (p.rows + s.block_m - 1) / s.block_m * ((p.columns + s.block_n - 1) / s.block_n) * p.groups;
+  };
+  while (s.block_m > 32 && blocks() < sm_count / 2) s.block_m /= 2;
+  s.thread_m = columns_fast ? (s.block_m >= 32 ? 4 : 2) : std::max(1, s.block_m / 16);
+  s.thread_n = columns_fast ? std::max(1, s.block_n / 16) : (s.block_n >= 32 ? 4 : 2);
+  // Threads have to be a multiple of block_m.
+  while (s.block_n < s.thread_m * s.thread_n && s.thread_n > 1 && !columns_fast) s.thread_n /= 2;
+  while (s.block_n < s.thread_m * s.thread_n && s.thread_m > 1 && columns_fast) s.thread_m /= 2;
+  s.block_k = 16;
+  if (conv && order.walk == Walk::kCrs) {
+    // Whole channels, at least 16 positions, each group of threads with as many channels as the others.
+    const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
+    const int groups = std::max(1, threads / s.block_m);
+    const std::int64_t taps = p.taps;
+    if (taps <= 25) {
+      std::int64_t channels = groups;
+      while (channels * taps < 16) channels *= 2;
+      if (4 * channels * taps * (s.block_m + 1 + s.block_n) > 48 * 1024) channels = 1;
+      s.block_k = static_cast<int>(channels * taps);
+    } else {
+      s.block_k = 32;
+    }
+  }
+  s.vector = s.block_n % 4 == 0 ? 4 : 1;
+  return s;
+}
+
+}  // namespace driftc::ir
