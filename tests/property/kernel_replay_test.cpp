@@ -1,0 +1,37 @@
+// kernel == replay: random kernels through NVRTC and the PTX executor against scalar loops that follow the
+// declared order, bit for bit. Shapes are random, sources are few (emit_families.h).
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include "tests/unit/emit_families.h"
+
+using namespace driftc;
+using namespace driftc::test;
+
+namespace {
+
+void replay(const char* name, std::span<const Family> families, std::uint64_t cases) {
+  if (!kernels_available(name)) return;
+  for (const Family& family : families)
+    for (std::uint64_t seed = 1; seed <= cases; ++seed) {
+      Draw draw(seed);
+      const KernelCase test = family.make(draw);
+      // One case in three with -0, subnormals, Inf and NaN; the last on integers.
+      const bool integers = seed == cases && family.distribution == Distribution::kRandom;
+      const auto fault =
+          check_case(test, seed, integers ? Distribution::kIntegers : family.distribution, seed % 3 == 2);
+      CHECK_MESSAGE(fault == std::optional<std::string>(""),
+                    fmt::format("{}, seed {}: {}", family.name, seed, fault.value_or("no kernel")));
+    }
+  const auto [kernels, compiled] = kernel_counts();
+  MESSAGE("kernels so far: " << kernels << ", compiled by NVRTC: " << compiled);
+}
+
+}  // namespace
+
+TEST_CASE("kernel == replay: convolutions") { replay("convolutions", conv_families(), 6); }
+TEST_CASE("kernel == replay: matrix products") { replay("matrix products", matmul_families(), 6); }
+TEST_CASE("kernel == replay: elementwise, copies, pools, means, softmax") {
+  replay("elementwise and others", other_families(), 6);
+}
