@@ -44,7 +44,7 @@ Result<ir::Graph> choose_tiling(const ir::Graph& graph, const PassContext& conte
     accumulate_in(kernel, options.get("choose-tiling.accumulate"));
     const auto extent = gemm_extent(kernel.body);
     if (!extent) return true;
-    kernel.schedule = schedule_for(kernel.algorithm, kernel.body);
+    kernel.schedule = schedule_for(kernel, context.sm_count);
     if (block && kernel.schedule.block_m > 0) {
       kernel.schedule.block_m = block->m;
       kernel.schedule.block_n = block->n;

@@ -74,7 +74,6 @@ ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last
   ir::Kernel kernel;
   kernel.algorithm = algorithm_for(graph, node);
   kernel.body = one_node_body(graph, node);
-  kernel.schedule = schedule_for(kernel.algorithm, kernel.body);
   kernel.contract = eager_contract(graph, node, context);
   if (!kernel.contract.order) return kernel;
   if (!ir::supports_order(kernel.algorithm, *kernel.contract.order)) {
@@ -83,6 +82,7 @@ ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last
     kernel.contract = eager_contract(graph, node, defaults);
   }
   if (node.op == ir::Op::kConv2d && channels_last) kernel.contract.order->walk = ir::Walk::kRsc;
+  kernel.schedule = schedule_for(kernel, context.sm_count);
   if (node.op == ir::Op::kConv1x1Matmul && !context.options.on("choose-tiling.batch-invariant")) {
     const int slices = slices_for_grid(*gemm_extent(kernel.body), kernel.schedule, context.sm_count,
                                        kMinMatmulSlice);

@@ -29,12 +29,16 @@ ir::NumericContract eager_contract_of_kernel(const ir::Kernel& kernel, const Pas
 Result<ir::Graph> match_order(const ir::Graph& graph, const PassContext& context) {
   return edit_kernels(graph, [&](const ir::Node&, ir::Kernel& kernel) {
     if (kernel.algorithm == ir::Algorithm::kInterpreter) return false;
+    const std::optional<ir::ReductionOrder> before = kernel.contract.order;
     kernel.contract = eager_contract_of_kernel(kernel, context);
     if (!kernel.contract.order) return true;
     for (ir::Algorithm algorithm : algorithms_for(kernel, ir::reduction_node(kernel.body)->op)) {
       if (!ir::supports_order(algorithm, *kernel.contract.order)) continue;
-      if (algorithm != kernel.algorithm) kernel.schedule = schedule_for(algorithm, kernel.body);
+      // Tiles are laid out for a walk; another order keeps them only along the same one.
+      const bool keeps =
+          algorithm == kernel.algorithm && before->walk == kernel.contract.order->walk;
       kernel.algorithm = algorithm;
+      if (!keeps) kernel.schedule = schedule_for(kernel, context.sm_count);
       return true;
     }
     kernel.algorithm = ir::Algorithm::kInterpreter;

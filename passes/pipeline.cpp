@@ -14,12 +14,9 @@ namespace {
 
 class Run {
  public:
-  Run(const ir::Graph& graph, const PassContext& context, const PipelineOptions& options)
-      : context_(context), options_(options) {
+  Run(const ir::Graph& graph, const PipelineOptions& options) : options_(options) {
     result_.graph = graph;
   }
-
-  bool stopped() const { return stopped_; }
 
   Result<void> step(std::string_view name, NumericEffect effect, bool enabled,
                     const std::function<Result<ir::Graph>(const ir::Graph&)>& run) {
@@ -53,7 +50,6 @@ class Run {
     return fault;
   }
 
-  const PassContext& context_;
   const PipelineOptions& options_;
   PipelineResult result_;
   bool stopped_ = false;
@@ -73,7 +69,7 @@ Result<PipelineResult> run_steps(const ir::Graph& graph, const PassSelection& se
   // Before any pass could remove a named node.
   DRIFTC_CHECK(check_fallback_names(*context.source, context.fallback));
 
-  Run run(graph, context, options);
+  Run run(graph, options);
   bool formed = !with_kernels;
   const auto form = [&]() -> Result<void> {
     formed = true;

@@ -134,6 +134,11 @@ Result<PassSelection> select_passes(const SelectionRequest& request,
       selection.enabled = switches.enabled();
     }
   }
+  for (const std::string& text : request.sets) {
+    const std::string pass = text.substr(0, text.find('.'));
+    if (!selection.has(pass))
+      selection.notes.push_back(fmt::format("--set {} has no effect: {} is off", text, pass));
+  }
   if (selection.has("fallback") && !request.fallback_named)
     return input_error("--passes: 'fallback' needs to know for which nodes",
                        "name them: --fallback NODE,...");

@@ -27,6 +27,7 @@ struct PassSelection {
   Mode mode = Mode::kDefault;
   std::vector<std::string> enabled;  // in table order
   Options options;
+  std::vector<std::string> notes;  // settings without effect, for stderr
   bool has(std::string_view name) const;
 };
 

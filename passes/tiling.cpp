@@ -37,10 +37,11 @@ std::optional<GemmExtent> gemm_extent(const ir::Graph& body) {
   return e;
 }
 
-ir::Schedule schedule_for(ir::Algorithm algorithm, const ir::Graph& body) {
-  const auto extent = gemm_extent(body);
-  if (!extent) return {};
-  if (algorithm != ir::Algorithm::kImplicitGemm && algorithm != ir::Algorithm::kMatmul) return {};
+ir::Schedule schedule_for(const ir::Kernel& kernel, int /*sm_count*/) {
+  const auto extent = gemm_extent(kernel.body);
+  const bool tiled = kernel.algorithm == ir::Algorithm::kImplicitGemm ||
+                     kernel.algorithm == ir::Algorithm::kMatmul;
+  if (!extent || !tiled) return {};
   ir::Schedule s;
   s.block_m = extent->m <= 32 ? 32 : 64;
   s.block_n = extent->n <= 16 ? 16 : extent->n <= 32 ? 32 : 64;

@@ -14,7 +14,8 @@ struct GemmExtent {
 // Of the body's conv or matmul; empty for other bodies.
 std::optional<GemmExtent> gemm_extent(const ir::Graph& body);
 
-ir::Schedule schedule_for(ir::Algorithm algorithm, const ir::Graph& body);
+// The default schedule of a kernel, from its algorithm, body and order; sets nothing about bits.
+ir::Schedule schedule_for(const ir::Kernel& kernel, int sm_count);
 // Thread blocks of the launch before any split.
 std::int64_t grid_blocks(const GemmExtent& extent, const ir::Schedule& schedule);
 

@@ -100,6 +100,15 @@ TEST_CASE("options have defaults and take what they accept") {
   CHECK(options.get("choose-tiling.block") == "64x32x8");
 }
 
+TEST_CASE("a setting of a pass that is off is noted") {
+  SelectionRequest request;
+  request.sets = {"split-k.slices=4", "choose-tiling.block=64x64x8"};
+  auto selection = passes::select_passes(request);
+  REQUIRE(selection.ok());
+  REQUIRE(selection->notes.size() == 1);
+  CHECK(selection->notes[0] == "--set split-k.slices=4 has no effect: split-k is off");
+}
+
 TEST_CASE("docs/passes.md is the rendered pass table") {
   const std::string path = std::string(DRIFTC_SOURCE_DIR) + "/docs/passes.md";
   const std::string text = passes::render_pass_docs();
