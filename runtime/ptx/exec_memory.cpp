@@ -412,13 +412,8 @@ void Store(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
 }
 
 void LoadParam(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
-  if (in.dst[0].mask == 0) {
-    for (std::size_t j = 0; j < kGroupLanes; ++j) load_element(in, f, 0, j, f.params + in.imm);
-    return;
-  }
-  // In a divergent block the register is per thread, and only the active threads may write theirs.
   for (std::size_t g = g0; g < g1; ++g)
-    for (u32 rest = mask_of(in, f, g); rest; rest &= rest - 1)
+    for (u32 rest = in.uniform ? kAll : mask_of(in, f, g); rest; rest &= rest - 1)
       load_element(in, f, 0, g * kGroupLanes + static_cast<std::size_t>(std::countr_zero(rest)), f.params + in.imm);
 }
 
