@@ -97,8 +97,11 @@ class Binder {
 
   std::unique_ptr<BoundRegion> bind_region(const Region& region) {
     auto out = std::make_unique<BoundRegion>();
-    for (const Region::Base& b : region.bases)
-      out->bases.push_back({place(b.reg), b.is_address, b.min_offset, b.max_offset, &b.operands});
+    for (const Region::Base& b : region.bases) {
+      std::uint32_t offset_bits = 0;
+      for (std::uint32_t o : b.operands) offset_bits |= static_cast<std::uint32_t>(region.operands[o].offset);
+      out->bases.push_back({place(b.reg), b.is_address, b.min_offset, b.max_offset, offset_bits, &b.operands});
+    }
     out->operands = region.operands;
     for (const Region::Tile& t : region.tiles) {
       BoundRegion::Tile tile;

@@ -33,6 +33,9 @@ HWY_INLINE V fma(V a, V b, V c) {
 #endif
 }
 
+// The loops over rows and columns must be unrolled completely, or the accumulators would live in memory.
+#define DRIFTC_UNROLL _Pragma("GCC unroll 16")
+
 enum class Form { kSplat, kVector };  // one element for all lanes, or an element per lane
 
 template <Form kForm>
@@ -61,24 +64,24 @@ HWY_INLINE void steps(const TileRun& run, std::size_t k, V (&acc)[R * C]) {
   const BoundRegion::Tile& tile = *run.tile;
   const std::byte *a[R], *b[C];
   if constexpr (kLinear) {
-    for (u32 i = 0; i < R; ++i) a[i] = run.a[i];
-    for (u32 j = 0; j < C; ++j) b[j] = run.b[j];
+    DRIFTC_UNROLL for (u32 i = 0; i < R; ++i) a[i] = run.a[i];
+    DRIFTC_UNROLL for (u32 j = 0; j < C; ++j) b[j] = run.b[j];
   }
   const std::ptrdiff_t stride_a = tile.a.stride, stride_b = tile.b.stride;
   for (u32 s = 0; s < tile.steps; ++s) {
     if constexpr (!kLinear) {
-      for (u32 i = 0; i < R; ++i) a[i] = run.a[s * R + i];
-      for (u32 j = 0; j < C; ++j) b[j] = run.b[s * C + j];
+      DRIFTC_UNROLL for (u32 i = 0; i < R; ++i) a[i] = run.a[s * R + i];
+      DRIFTC_UNROLL for (u32 j = 0; j < C; ++j) b[j] = run.b[s * C + j];
     }
     V x[R];
-    for (u32 i = 0; i < R; ++i) x[i] = multiplicand<FA>(a[i], k);
-    for (u32 j = 0; j < C; ++j) {
+    DRIFTC_UNROLL for (u32 i = 0; i < R; ++i) x[i] = multiplicand<FA>(a[i], k);
+    DRIFTC_UNROLL for (u32 j = 0; j < C; ++j) {
       V y = multiplicand<FB>(b[j], k);
-      for (u32 i = 0; i < R; ++i) acc[i * C + j] = fma(x[i], y, acc[i * C + j]);
+      DRIFTC_UNROLL for (u32 i = 0; i < R; ++i) acc[i * C + j] = fma(x[i], y, acc[i * C + j]);
     }
     if constexpr (kLinear) {
-      for (u32 i = 0; i < R; ++i) a[i] += stride_a;
-      for (u32 j = 0; j < C; ++j) b[j] += stride_b;
+      DRIFTC_UNROLL for (u32 i = 0; i < R; ++i) a[i] += stride_a;
+      DRIFTC_UNROLL for (u32 j = 0; j < C; ++j) b[j] += stride_b;
     }
   }
 }
@@ -91,13 +94,13 @@ void RunTile(const TileRun& run) {
   for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
     std::size_t i0 = run.group * kGroupLanes + k;
     V acc[R * C];
-    for (u32 n = 0; n < R * C; ++n) {
+    DRIFTC_UNROLL for (u32 n = 0; n < R * C; ++n) {
       const Place& p = tile.in[n];
       acc[n] = hn::Load(d, reinterpret_cast<const float*>(run.frame->regs + p.offset) + (p.mask ? i0 : 0));
     }
     if (run.linear) steps<R, C, FA, FB, true>(run, k, acc);
     else steps<R, C, FA, FB, false>(run, k, acc);
-    for (u32 n = 0; n < R * C; ++n) {
+    DRIFTC_UNROLL for (u32 n = 0; n < R * C; ++n) {
       // A NaN stays a NaN through the rest of its chain, so its bits can be made canonical at the end.
       V v = hn::IfThenElse(hn::IsNaN(acc[n]), nan, acc[n]);
       hn::Store(v, d, reinterpret_cast<float*>(run.frame->regs + tile.out[n].offset) + i0);
@@ -165,18 +168,25 @@ class GroupRun {
       return true;
     }
     const u32* a = reinterpret_cast<const u32*>(slot) + (base.place.mask == 0 ? 0 : group_ * kGroupLanes);
-    u32 low = a[0], high = a[0], low_bits = 0;
+    const u32 first = a[0];
     bool same = true, consecutive = true;
-    for (u32 j = 0; j < kGroupLanes; ++j) {
-      same &= a[j] == a[0];
-      consecutive &= a[j] == a[0] + 4 * j;
-      low = std::min(low, a[j]);
-      high = std::max(high, a[j]);
-      low_bits |= a[j];
+    const hn::RebindToUnsigned<D> du;
+    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(du)) {
+      auto v = hn::Load(du, a + k);
+      same &= hn::AllTrue(du, hn::Eq(v, hn::Set(du, first)));
+      auto run = hn::Add(hn::Set(du, first), hn::ShiftLeft<2>(hn::Iota(du, static_cast<u32>(k))));
+      consecutive &= hn::AllTrue(du, hn::Eq(v, run));
     }
-    if (s64{low} + base.min_offset < 0 || s64{high} + base.max_offset + 4 > s64{f_.shared_bytes} || (low_bits & 3)) return false;
-    for (u32 o : *base.operands)
-      if (region_.operands[o].offset & 3) return false;
+    s64 low = first, high = same ? first : s64{first} + 4 * (kGroupLanes - 1);
+    u32 low_bits = first;
+    if (!same && !consecutive) {
+      for (u32 j = 0; j < kGroupLanes; ++j) {
+        low = std::min(low, s64{a[j]});
+        high = std::max(high, s64{a[j]});
+        low_bits |= a[j];
+      }
+    }
+    if (low + base.min_offset < 0 || high + base.max_offset + 4 > s64{f_.shared_bytes} || ((low_bits | base.offset_bits) & 3)) return false;
     seen.form = same ? Form::kSplat : Form::kVector;
     if (same || consecutive) seen.pointer = f_.shared + a[0];
     else seen.pointer = nullptr;

@@ -53,6 +53,7 @@ struct BoundRegion {
     Place place;
     bool is_address = false;
     std::int32_t min_offset = 0, max_offset = 0;
+    std::uint32_t offset_bits = 0;        // all offsets or-ed: alignment
     const std::vector<std::uint32_t>* operands = nullptr;
   };
   struct Side {                         // the rows, or the columns, of a tile

@@ -51,7 +51,10 @@ class Finder {
     std::uint32_t stamp = 0;
     bool member_reads = false, member_writes = false, later_reads = false, later_writes = false;
     bool is_load = false;          // the value of a shared load of the region
+    bool is_multiplicand = false;  // or an address: must keep its value through the region
     std::int32_t chain = -1;       // the register is the tail of this chain
+    std::int32_t start_of = -1;    // the register is the start value of this chain
+    bool starts_many = false;
   };
   State& at(Reg r) {
     State& s = state_[r];
@@ -95,8 +98,11 @@ class Finder {
     }
     State& sd = at(d);
     if (sd.later_reads || sd.later_writes) return false;
-    if (d == c) return !(sd.is_load) && !(sd.member_reads && sd.chain < 0 && read_as_multiplicand_.count(d)) && !(i.src[0] == d || i.src[1] == d);
-    return !sd.member_reads && !sd.member_writes;
+    if (sd.is_load || sd.is_multiplicand || i.src[0] == d || i.src[1] == d) return false;
+    if (d == c) return sd.start_of < 0 || !sd.starts_many;
+    if (sd.member_writes) return false;
+    // The sum may end in the register it started from (the loop's own variable), if no other chain starts there.
+    return !sd.member_reads || (sd.start_of >= 0 && !sd.starts_many && sd.start_of == sc.chain);
   }
 
   std::uint32_t operand(Reg reg, bool is_address, std::int32_t offset) {
@@ -135,7 +141,6 @@ class Finder {
     base_ids_.clear();
     operand_ids_.clear();
     loads_.clear();
-    read_as_multiplicand_.clear();
     std::vector<Chain> chains;
     std::vector<Inst> before, after, members;
     std::map<Reg, std::uint32_t> member_uses;
@@ -143,6 +148,7 @@ class Finder {
     for (const Inst& i : window) {
       if (is_member_load(i)) {
         at(i.src[0]).member_reads = true;
+        at(i.src[0]).is_multiplicand = true;
         for (std::uint8_t d = 0; d < i.destinations; ++d) {
           loads_[i.dst[d]] = {i.src[0], static_cast<std::int32_t>(i.imm) + 4 * d};
           at(i.dst[d]).member_writes = true;
@@ -158,10 +164,12 @@ class Finder {
           chain = static_cast<std::int32_t>(chains.size());
           chains.push_back({});
           chains.back().in = c;
+          at(c).starts_many = at(c).start_of >= 0;
+          at(c).start_of = chain;
         }
         for (int k = 0; k < 2; ++k) {
           at(i.src[k]).member_reads = true;
-          read_as_multiplicand_[i.src[k]] = true;
+          at(i.src[k]).is_multiplicand = true;
           ++member_uses[i.src[k]];
         }
         at(c).member_reads = true;
@@ -325,7 +333,6 @@ class Finder {
   std::map<std::pair<Reg, bool>, std::uint32_t> base_ids_;
   std::map<std::pair<std::uint32_t, std::int32_t>, std::uint32_t> operand_ids_;
   std::map<Reg, std::pair<Reg, std::int32_t>> loads_;
-  std::map<Reg, bool> read_as_multiplicand_;
 };
 
 }  // namespace

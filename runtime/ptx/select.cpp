@@ -241,9 +241,14 @@ class Selector {
 
   RegKind kind(Reg r) { return code().regs[r].kind; }
 
+  // Registers declared by inline assembly need not begin with '%'.
+  bool names_register(const Operand& o) const {
+    return o.kind == Operand::Kind::kRegister || (o.kind == Operand::Kind::kSymbol && singles_.count(o.name));
+  }
+
   // A source operand as a register of `want`; narrower or wider registers are accepted as PTX does for b types.
   Reg source(const Operand& o, RegKind want, bool is_f64 = false) {
-    switch (o.kind) {
+    switch (names_register(o) ? Operand::Kind::kRegister : o.kind) {
       case Operand::Kind::kRegister: {
         Reg r = named(o.name);
         if (r == kNoReg) return r;
@@ -281,7 +286,7 @@ class Selector {
   }
   Reg destination(const Operand& o, RegKind want) {
     if (o.kind == Operand::Kind::kSink) return new_reg(want);
-    if (o.kind != Operand::Kind::kRegister || o.negated) return fail(fmt::format("'{}' does not write a register", text_of(*at_))), kNoReg;
+    if (!names_register(o) || o.negated) return fail(fmt::format("'{}' does not write a register", text_of(*at_))), kNoReg;
     Reg r = named(o.name);
     if (r == kNoReg) return r;
     if (code().regs[r].is_special) return fail(fmt::format("'{}' is read-only", o.name)), kNoReg;
@@ -837,7 +842,7 @@ class Selector {
     offset = o.integer;
     bool narrow = space == Space::kShared;
     if (o.name.empty()) return constant(narrow ? RegKind::kW : RegKind::kL, 0);
-    if (o.name[0] != '%') {
+    if (o.name[0] != '%' && !singles_.count(o.name)) {
       auto at = symbols_.find(o.name);
       if (at == symbols_.end()) return fail(fmt::format("symbol '{}' is not declared", o.name)), kNoReg;
       Space actual = at->second.space;
@@ -894,7 +899,7 @@ class Selector {
     std::array<Reg, 4> widen{kNoReg, kNoReg, kNoReg, kNoReg};
     RegKind k = m.bytes == 8 ? RegKind::kL : RegKind::kW;
     for (std::uint8_t i = 0; i < m.count; ++i) {
-      if (targets[i].kind == Operand::Kind::kRegister) {
+      if (names_register(targets[i])) {
         Reg r = named(targets[i].name);
         if (r == kNoReg) return false;
         if (kind(r) == RegKind::kL && k == RegKind::kW) {
@@ -917,7 +922,7 @@ class Selector {
   Reg loaded(const Operand& target, const Memory& m, Op o, std::initializer_list<Reg> src, std::int64_t imm) {
     RegKind k = m.bytes == 8 ? RegKind::kL : RegKind::kW;
     Reg wide = kNoReg, d;
-    if (target.kind == Operand::Kind::kRegister) {
+    if (names_register(target)) {
       Reg r = named(target.name);
       if (r == kNoReg) return r;
       if (kind(r) == RegKind::kL && k == RegKind::kW) wide = r;
