@@ -1,5 +1,6 @@
 #include "codegen/cache.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,8 +10,6 @@
 #include <filesystem>
 #include <map>
 #include <thread>
-
-#include <fmt/format.h>
 
 #include "ir/support/hash.h"
 
@@ -22,10 +21,12 @@ namespace fs = std::filesystem;
 // One entry is one text file:
 //   driftc-ptx 1 <key> <hash of the rest> <log bytes> <compiler>\n<log><ptx>
 constexpr std::string_view kMagic = "driftc-ptx 1 ";
-constexpr std::size_t kMaxEntryBytes = 64u << 20;  // far above any kernel; bounds what a broken entry can cost
+constexpr std::size_t kMaxEntryBytes =
+    64u << 20;  // far above any kernel; bounds what a broken entry can cost
 
 std::string render_entry(const CompiledPtx& compiled) {
-  std::string body = fmt::format("{} {}\n", compiled.log.size(), compiled.compiler) + compiled.log + compiled.ptx;
+  std::string body =
+      fmt::format("{} {}\n", compiled.log.size(), compiled.compiler) + compiled.log + compiled.ptx;
   return fmt::format("{}{} {} ", kMagic, compiled.key, hash128_hex(body)) + body;
 }
 
@@ -66,7 +67,8 @@ std::optional<std::string> read_file(const std::string& path) {
 
 // Whole or not at all: a reader in another process sees the old file or the new one.
 bool write_atomically(const std::string& path, const std::string& text) {
-  static std::atomic<unsigned> serial = 0;  // makes names of concurrent writers in this process differ
+  static std::atomic<unsigned> serial =
+      0;  // makes names of concurrent writers in this process differ
   std::string temporary = fmt::format("{}.tmp.{}.{}", path, ::getpid(), serial.fetch_add(1));
   std::FILE* file = std::fopen(temporary.c_str(), "wb");
   if (!file) return false;
@@ -79,9 +81,9 @@ bool write_atomically(const std::string& path, const std::string& text) {
 
 // A file name may hold only these; versions look like "nvrtc 13.0".
 std::string entry_path(const std::string& folder, const std::string& key, std::string compiler) {
-  std::replace_if(compiler.begin(), compiler.end(), [](char c) {
-    return !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.');
-  }, '-');
+  std::replace_if(
+      compiler.begin(), compiler.end(),
+      [](char c) { return !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.'); }, '-');
   return folder + "/" + key + "." + compiler + ".ptx";
 }
 
@@ -109,8 +111,10 @@ CacheCounters KernelCache::counters() const {
 std::optional<CompiledPtx> KernelCache::find_on_disk(const std::string& key) {
   if (!options_.folder.empty()) {
     std::optional<std::string> path;
-    if (nvrtc_) path = entry_path(options_.folder, key, "nvrtc " + nvrtc_->version());
-    else path = any_version_path(options_.folder, key);
+    if (nvrtc_)
+      path = entry_path(options_.folder, key, "nvrtc " + nvrtc_->version());
+    else
+      path = any_version_path(options_.folder, key);
     if (path) {
       if (std::optional<std::string> text = read_file(*path)) {
         if (std::optional<CompiledPtx> entry = parse_entry(*text, key)) {
@@ -137,12 +141,14 @@ std::optional<CompiledPtx> KernelCache::find_on_disk(const std::string& key) {
   return std::nullopt;
 }
 
-// A cache that cannot be written (full disk, read-only home) only costs time, so failures are silent here.
+// A cache that cannot be written (full disk, read-only home) only costs time, so failures are
+// silent here.
 void KernelCache::store(const CompiledPtx& compiled) {
   if (options_.folder.empty()) return;
   std::error_code error;
   fs::create_directories(options_.folder, error);
-  write_atomically(entry_path(options_.folder, compiled.key, compiled.compiler), render_entry(compiled));
+  write_atomically(entry_path(options_.folder, compiled.key, compiled.compiler),
+                   render_entry(compiled));
 }
 
 Result<void> KernelCache::record(const std::string& folder, const CompiledPtx& compiled) {
@@ -160,9 +166,11 @@ Result<CompiledPtx> KernelCache::produce(const CompileRequest& request, const st
   }
   ++misses_;
   if (!nvrtc_)
-    return unavailable(fmt::format("kernel '{}' needs NVRTC, which was not found, and no recorded PTX has its key {}",
-                                   request.name, key),
-                       "`./dev demo` installs NVRTC; `driftc doctor` shows where it was looked for");
+    return unavailable(
+        fmt::format(
+            "kernel '{}' needs NVRTC, which was not found, and no recorded PTX has its key {}",
+            request.name, key),
+        "`./dev demo` installs NVRTC; `driftc doctor` shows where it was looked for");
   DRIFTC_TRY(compiled, nvrtc_->compile(request));
   ++compiled_;
   store(compiled);
@@ -173,7 +181,8 @@ Result<CompiledPtx> KernelCache::compile(const CompileRequest& request) {
   return produce(request, request_key(request));
 }
 
-Result<std::vector<CompiledPtx>> KernelCache::compile_all(std::span<const CompileRequest> requests, int threads) {
+Result<std::vector<CompiledPtx>> KernelCache::compile_all(std::span<const CompileRequest> requests,
+                                                          int threads) {
   std::map<std::string, std::size_t> first_with_key;
   std::vector<std::string> keys(requests.size());
   std::vector<std::size_t> unique;
@@ -187,7 +196,8 @@ Result<std::vector<CompiledPtx>> KernelCache::compile_all(std::span<const Compil
     for (std::size_t u; (u = next.fetch_add(1)) < unique.size();)
       results[unique[u]].emplace(produce(requests[unique[u]], keys[unique[u]]));
   };
-  std::size_t helpers = std::min<std::size_t>(static_cast<std::size_t>(std::max(1, threads)), unique.size());
+  std::size_t helpers =
+      std::min<std::size_t>(static_cast<std::size_t>(std::max(1, threads)), unique.size());
   std::vector<std::thread> pool;
   for (std::size_t i = 1; i < helpers; ++i) pool.emplace_back(work);
   work();

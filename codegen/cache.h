@@ -1,7 +1,7 @@
 // Kernels compiled once: PTX on disk, keyed by hash(source, target, options) and NVRTC's version.
-// Writes are atomic (temporary file, then rename), every entry carries a hash of its content, and a damaged
-// entry is dropped and rebuilt; several processes may share one folder. Recorded folders are read-only and
-// answer, whatever their version, when NVRTC is missing.
+// Writes are atomic (temporary file, then rename), every entry carries a hash of its content, and a
+// damaged entry is dropped and rebuilt; several processes may share one folder. Recorded folders
+// are read-only and answer, whatever their version, when NVRTC is missing.
 #pragma once
 
 #include <atomic>
@@ -34,9 +34,10 @@ class KernelCache {
   // `nvrtc` empty: only recorded entries and disk entries of any version can answer.
   KernelCache(CacheOptions options, std::optional<Nvrtc> nvrtc);
 
-  // In the order of the requests. Equal requests are compiled once. The first error (in request order) wins,
-  // so that a message does not depend on the number of threads.
-  Result<std::vector<CompiledPtx>> compile_all(std::span<const CompileRequest> requests, int threads);
+  // In the order of the requests. Equal requests are compiled once. The first error (in request
+  // order) wins, so that a message does not depend on the number of threads.
+  Result<std::vector<CompiledPtx>> compile_all(std::span<const CompileRequest> requests,
+                                               int threads);
   Result<CompiledPtx> compile(const CompileRequest& request);
 
   CacheCounters counters() const;

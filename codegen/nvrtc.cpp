@@ -1,11 +1,11 @@
 #include "codegen/nvrtc.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "ir/support/hash.h"
 
@@ -17,8 +17,8 @@ struct NvrtcProgram;
 struct Nvrtc::Api {
   SharedLibrary library;
   std::string version;
-  int (*create)(NvrtcProgram**, const char* source, const char* name, int headers, const char* const*,
-                const char* const*) = nullptr;
+  int (*create)(NvrtcProgram**, const char* source, const char* name, int headers,
+                const char* const*, const char* const*) = nullptr;
   int (*destroy)(NvrtcProgram**) = nullptr;
   int (*compile)(NvrtcProgram*, int options, const char* const*) = nullptr;
   int (*ptx_size)(NvrtcProgram*, std::size_t*) = nullptr;
@@ -55,12 +55,15 @@ class ProgramHandle {
   const Nvrtc::Api& api_;
 };
 
-// Options whose only effect is on numbers: the contract of every kernel is that they keep their defaults.
+// Options whose only effect is on numbers: the contract of every kernel is that they keep their
+// defaults.
 bool changes_numerics(std::string option) {
   std::replace(option.begin(), option.end(), '_', '-');
   std::size_t dashes = option.find_first_not_of('-');
-  std::string_view bare = dashes == std::string::npos ? std::string_view() : std::string_view(option).substr(dashes);
-  for (std::string_view word : {"use-fast-math", "fast-math", "fmad", "ftz", "prec-div", "prec-sqrt", "Ofast"})
+  std::string_view bare =
+      dashes == std::string::npos ? std::string_view() : std::string_view(option).substr(dashes);
+  for (std::string_view word :
+       {"use-fast-math", "fast-math", "fmad", "ftz", "prec-div", "prec-sqrt", "Ofast"})
     if (bare.starts_with(word)) return true;
   return bare.find("-fmad") != std::string_view::npos;
 }
@@ -76,18 +79,21 @@ std::string line_of(const std::string& text, int number) {
 }
 
 // NVRTC's log says "name.cu(12): error: ..."; the first such place becomes the diagnostic's.
-Diagnostic compile_error(const CompileRequest& request, const std::string& file, const std::string& status,
-                         const std::string& log) {
-  Diagnostic d = internal_error(fmt::format("NVRTC rejects kernel '{}' ({})", request.name, status));
+Diagnostic compile_error(const CompileRequest& request, const std::string& file,
+                         const std::string& status, const std::string& log) {
+  Diagnostic d =
+      internal_error(fmt::format("NVRTC rejects kernel '{}' ({})", request.name, status));
   std::size_t begin = 0;
   while (begin < log.size()) {
     std::size_t end = std::min(log.find('\n', begin), log.size());
     std::string_view line = std::string_view(log).substr(begin, end - begin);
     std::size_t open = line.find(file + "(");
-    if (open != std::string_view::npos && d.place.line == 0 && line.find("error") != std::string_view::npos) {
+    if (open != std::string_view::npos && d.place.line == 0 &&
+        line.find("error") != std::string_view::npos) {
       std::size_t digit = open + file.size() + 1;
       int number = 0;
-      while (digit < line.size() && std::isdigit(static_cast<unsigned char>(line[digit])) && number < 100000000)
+      while (digit < line.size() && std::isdigit(static_cast<unsigned char>(line[digit])) &&
+             number < 100000000)
         number = number * 10 + (line[digit++] - '0');
       d.place = {file, number, 0};
       d.source_line = line_of(request.source, number);
@@ -121,14 +127,16 @@ Result<Nvrtc> Nvrtc::load(const Settings& settings, LibraryReport* report) {
     return pointer != nullptr;
   };
   int (*version)(int*, int*) = nullptr;
-  bool complete = bind(api->create, "nvrtcCreateProgram") && bind(api->destroy, "nvrtcDestroyProgram") &&
-                  bind(api->compile, "nvrtcCompileProgram") && bind(api->ptx_size, "nvrtcGetPTXSize") &&
-                  bind(api->ptx, "nvrtcGetPTX") && bind(api->log_size, "nvrtcGetProgramLogSize") &&
-                  bind(api->log, "nvrtcGetProgramLog") && bind(api->error_text, "nvrtcGetErrorString") &&
-                  bind(version, "nvrtcVersion");
+  bool complete =
+      bind(api->create, "nvrtcCreateProgram") && bind(api->destroy, "nvrtcDestroyProgram") &&
+      bind(api->compile, "nvrtcCompileProgram") && bind(api->ptx_size, "nvrtcGetPTXSize") &&
+      bind(api->ptx, "nvrtcGetPTX") && bind(api->log_size, "nvrtcGetProgramLogSize") &&
+      bind(api->log, "nvrtcGetProgramLog") && bind(api->error_text, "nvrtcGetErrorString") &&
+      bind(version, "nvrtcVersion");
   int major = 0, minor = 0;
   if (!complete || version(&major, &minor) != 0)
-    return unavailable(fmt::format("{} is no usable NVRTC: a function is missing", library.path()), nvrtc_spec().hint);
+    return unavailable(fmt::format("{} is no usable NVRTC: a function is missing", library.path()),
+                       nvrtc_spec().hint);
   api->version = fmt::format("{}.{}", major, minor);
   return Nvrtc(std::move(api));
 }
@@ -139,19 +147,22 @@ const std::string& Nvrtc::path() const { return api_->library.path(); }
 Result<CompiledPtx> Nvrtc::compile(const CompileRequest& request) const {
   for (const std::string& option : request.options)
     if (changes_numerics(option))
-      return internal_error(fmt::format("kernel '{}': NVRTC option {} changes results and is never passed",
-                                        request.name, option));
-  std::vector<std::string> options = {"--gpu-architecture=" + normalised_target(request.target), "--fmad=false",
-                                      "--std=c++17", "-default-device"};
+      return internal_error(
+          fmt::format("kernel '{}': NVRTC option {} changes results and is never passed",
+                      request.name, option));
+  std::vector<std::string> options = {"--gpu-architecture=" + normalised_target(request.target),
+                                      "--fmad=false", "--std=c++17", "-default-device"};
   options.insert(options.end(), request.options.begin(), request.options.end());
   std::vector<const char*> raw;
   for (const std::string& option : options) raw.push_back(option.c_str());
 
   std::string file = request.name + ".cu";
   ProgramHandle handle(*api_);
-  int status = api_->create(&handle.program, request.source.c_str(), file.c_str(), 0, nullptr, nullptr);
+  int status =
+      api_->create(&handle.program, request.source.c_str(), file.c_str(), 0, nullptr, nullptr);
   if (status != 0)
-    return internal_error(fmt::format("nvrtcCreateProgram fails for kernel '{}': {}", request.name, api_->error_text(status)));
+    return internal_error(fmt::format("nvrtcCreateProgram fails for kernel '{}': {}", request.name,
+                                      api_->error_text(status)));
   status = api_->compile(handle.program, static_cast<int>(raw.size()), raw.data());
   CompiledPtx out;
   std::size_t size = 0;
@@ -166,8 +177,10 @@ Result<CompiledPtx> Nvrtc::compile(const CompileRequest& request) const {
     status = api_->ptx(handle.program, out.ptx.data());
   }
   if (status != 0)
-    return internal_error(fmt::format("NVRTC gives no PTX for kernel '{}': {}", request.name, api_->error_text(status)));
-  while (!out.ptx.empty() && out.ptx.back() == '\0') out.ptx.pop_back();  // the size counts the final NUL
+    return internal_error(fmt::format("NVRTC gives no PTX for kernel '{}': {}", request.name,
+                                      api_->error_text(status)));
+  while (!out.ptx.empty() && out.ptx.back() == '\0')
+    out.ptx.pop_back();  // the size counts the final NUL
   out.name = request.name;
   out.compiler = "nvrtc " + api_->version;
   out.key = request_key(request);

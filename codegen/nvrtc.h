@@ -1,6 +1,7 @@
 // NVRTC: CUDA C++ text -> PTX text, no GPU needed. Found at run time (ir/support/dynlib.h).
-// Every compilation passes --fmad=false; an option that changes what arithmetic means (fast-math, ftz,
-// prec-div, prec-sqrt, fmad) is refused as a bug of the caller. Thread-safe: compile() may run in parallel.
+// Every compilation passes --fmad=false; an option that changes what arithmetic means (fast-math,
+// ftz, prec-div, prec-sqrt, fmad) is refused as a bug of the caller. Thread-safe: compile() may run
+// in parallel.
 #pragma once
 
 #include <memory>
@@ -13,10 +14,10 @@
 namespace driftc::codegen {
 
 struct CompileRequest {
-  std::string name;                  // of the kernel, for messages and the file name in the log
-  std::string source;                // CUDA C++
-  std::string target = "compute_90"; // "compute_90" or "90"
-  std::vector<std::string> options;  // further NVRTC options, e.g. "-lineinfo"
+  std::string name;                   // of the kernel, for messages and the file name in the log
+  std::string source;                 // CUDA C++
+  std::string target = "compute_90";  // "compute_90" or "90"
+  std::vector<std::string> options;   // further NVRTC options, e.g. "-lineinfo"
 };
 
 struct CompiledPtx {
@@ -34,7 +35,8 @@ class Nvrtc {
 
   const std::string& version() const;  // "13.0"
   const std::string& path() const;
-  // Failure is kInternal: driftc wrote the source. The message carries the emitted line and NVRTC's log.
+  // Failure is kInternal: driftc wrote the source. The message carries the emitted line and NVRTC's
+  // log.
   Result<CompiledPtx> compile(const CompileRequest& request) const;
 
   struct Api;

@@ -1,6 +1,7 @@
-// A fixed set of threads that share the indices of one loop at a time. The caller works too, so a pool of 1
-// starts no thread. Results must not depend on the number of threads: which worker gets which index is not
-// defined, so `fn` writes only what belongs to `index`, and uses `worker` for scratch memory alone.
+// A fixed set of threads that share the indices of one loop at a time. The caller works too, so a
+// pool of 1 starts no thread. Results must not depend on the number of threads: which worker gets
+// which index is not defined, so `fn` writes only what belongs to `index`, and uses `worker` for
+// scratch memory alone.
 #pragma once
 
 #include <atomic>
@@ -23,8 +24,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls fn(index, worker) for index in [0, count), worker in [0, threads()). Returns when all are done.
-  // One call at a time; a call from inside `fn` runs serially on the calling worker.
+  // Calls fn(index, worker) for index in [0, count), worker in [0, threads()). Returns when all are
+  // done. One call at a time; a call from inside `fn` runs serially on the calling worker.
   void parallel_for(std::size_t count, const std::function<void(std::size_t, int)>& fn);
 
  private:

@@ -40,7 +40,8 @@ std::vector<std::string> wheel_folders(const Settings& settings) {
   std::vector<std::string> out;
   for (const std::string& root : settings.wheel_roots) {
     std::vector<fs::path> packages = entries(fs::path(root) / "nvidia");
-    // Newest first: cu13 sorts after cu12 and after the older per-library folders' names do not matter.
+    // Newest first: cu13 sorts after cu12 and after the older per-library folders' names do not
+    // matter.
     std::reverse(packages.begin(), packages.end());
     for (const fs::path& package : packages) {
       std::error_code error;
@@ -75,9 +76,12 @@ void open_helpers(const LibrarySpec& spec, const std::string& folder) {
 
 }  // namespace
 
-void* SharedLibrary::symbol(const char* name) const { return handle_ ? dlsym(handle_, name) : nullptr; }
+void* SharedLibrary::symbol(const char* name) const {
+  return handle_ ? dlsym(handle_, name) : nullptr;
+}
 
-Result<SharedLibrary> open_library(const LibrarySpec& spec, const Settings& settings, LibraryReport* report) {
+Result<SharedLibrary> open_library(const LibrarySpec& spec, const Settings& settings,
+                                   LibraryReport* report) {
   LibraryReport local;
   LibraryReport& log = report ? *report : local;
   log = {};
@@ -127,7 +131,8 @@ Result<SharedLibrary> open_library(const LibrarySpec& spec, const Settings& sett
   for (const std::string& folder : wheel_folders(settings))
     if (try_folder(folder)) return library;
   for (const std::string& soname : spec.sonames) {
-    // Path unknown before loading, so a stub on the loader's path is recognised after the fact and dropped.
+    // Path unknown before loading, so a stub on the loader's path is recognised after the fact and
+    // dropped.
     if (void* handle = dlopen(soname.c_str(), RTLD_NOW | RTLD_LOCAL)) {
       if (accept(handle, soname)) {
         open_helpers(spec, fs::path(library.path_).parent_path().string());

@@ -1,8 +1,10 @@
 // Shared libraries found and opened at run time (NVRTC, libcuda, cuDNN): nothing of CUDA is linked.
-// Search order: DRIFTC_LIBRARY_PATH, a copy already loaded, NVIDIA wheel folders (nvidia/*/lib below each
-// Settings::wheel_roots), the plain SONAMEs (the loader's own path; newest first), the usual CUDA prefix
-// (/usr/local/cuda*/lib64). A stub (a path through a folder called "stubs") is never loaded: it would answer
-// every call with an error. Libraries stay loaded for the life of the process (unloading CUDA is unsafe).
+// Search order: DRIFTC_LIBRARY_PATH, a copy already loaded, NVIDIA wheel folders (nvidia/*/lib
+// below each Settings::wheel_roots), the plain SONAMEs (the loader's own path; newest first), the
+// usual CUDA prefix
+// (/usr/local/cuda*/lib64). A stub (a path through a folder called "stubs") is never loaded: it
+// would answer every call with an error. Libraries stay loaded for the life of the process
+// (unloading CUDA is unsafe).
 #pragma once
 
 #include <string>
@@ -14,11 +16,11 @@
 namespace driftc {
 
 struct LibrarySpec {
-  std::string name;                        // for messages: "NVRTC"
-  std::vector<std::string> sonames;        // newest first: "libnvrtc.so.13", "libnvrtc.so.12"
-  std::vector<std::string> helpers;        // opened first from the same folder when there, in this order:
-                                           // "libnvrtc-builtins.so.*" (a trailing * matches any version)
-  std::string hint;                        // how to get it
+  std::string name;                  // for messages: "NVRTC"
+  std::vector<std::string> sonames;  // newest first: "libnvrtc.so.13", "libnvrtc.so.12"
+  std::vector<std::string> helpers;  // opened first from the same folder when there, in this order:
+                                     // "libnvrtc-builtins.so.*" (a trailing * matches any version)
+  std::string hint;                  // how to get it
 };
 
 // One place that was tried; `driftc doctor` prints these.

@@ -29,7 +29,8 @@ std::vector<std::string> split_path(const std::string& text) {
 // lib/python3.*/site-packages of a virtual environment, if there.
 void add_site_packages(const fs::path& venv, std::vector<std::string>& out) {
   std::error_code error;
-  for (fs::directory_iterator it(venv / "lib", error), end; !error && it != end; it.increment(error)) {
+  for (fs::directory_iterator it(venv / "lib", error), end; !error && it != end;
+       it.increment(error)) {
     fs::path site = it->path() / "site-packages";
     std::error_code missing;
     if (it->path().filename().string().starts_with("python3") && fs::is_directory(site, missing))
@@ -64,8 +65,10 @@ Settings Settings::from_env() {
   if (s.cache_dir.empty()) {
     std::string base = variable("XDG_CACHE_HOME");
     std::string home = variable("HOME");
-    if (!base.empty()) s.cache_dir = base + "/driftc";
-    else if (!home.empty()) s.cache_dir = home + "/.cache/driftc";
+    if (!base.empty())
+      s.cache_dir = base + "/driftc";
+    else if (!home.empty())
+      s.cache_dir = home + "/.cache/driftc";
   }
   s.tensorcore_data = variable("DRIFTC_TENSORCORE_DATA");
   s.library_path = split_path(variable("DRIFTC_LIBRARY_PATH"));

@@ -7,13 +7,15 @@
 namespace driftc {
 
 struct Settings {
-  bool bless = false;                      // DRIFTC_BLESS: rewrite the expectations of filetests
-  std::string dump_dir;                    // DRIFTC_DUMP_DIR: "" = no dumps
-  std::string cache_dir;                   // DRIFTC_CACHE_DIR, default $XDG_CACHE_HOME/driftc or ~/.cache/driftc
-  std::string tensorcore_data;             // DRIFTC_TENSORCORE_DATA: captured hardware vectors, "" = none
-  std::vector<std::string> library_path;   // DRIFTC_LIBRARY_PATH: folders searched first, ':' between them
-  std::vector<std::string> wheel_roots;    // site-packages folders that may hold NVIDIA wheels
-                                           // (VIRTUAL_ENV, and .deps/ above the working folder and the binary)
+  bool bless = false;     // DRIFTC_BLESS: rewrite the expectations of filetests
+  std::string dump_dir;   // DRIFTC_DUMP_DIR: "" = no dumps
+  std::string cache_dir;  // DRIFTC_CACHE_DIR, default $XDG_CACHE_HOME/driftc or ~/.cache/driftc
+  std::string tensorcore_data;  // DRIFTC_TENSORCORE_DATA: captured hardware vectors, "" = none
+  std::vector<std::string>
+      library_path;  // DRIFTC_LIBRARY_PATH: folders searched first, ':' between them
+  std::vector<std::string>
+      wheel_roots;  // site-packages folders that may hold NVIDIA wheels
+                    // (VIRTUAL_ENV, and .deps/ above the working folder and the binary)
 
   static Settings from_env();
 };

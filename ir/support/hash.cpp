@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <numeric>
 #include <utility>
-#include <xxhash.h>
 
 namespace driftc {
 namespace {
@@ -18,8 +19,12 @@ std::span<const std::byte> bytes_of(std::string_view text) {
 std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
-std::uint64_t hash64(std::string_view text, std::uint64_t seed) { return hash64(bytes_of(text), seed); }
-std::string hash64_hex(std::span<const std::byte> bytes) { return fmt::format("{:016x}", hash64(bytes)); }
+std::uint64_t hash64(std::string_view text, std::uint64_t seed) {
+  return hash64(bytes_of(text), seed);
+}
+std::string hash64_hex(std::span<const std::byte> bytes) {
+  return fmt::format("{:016x}", hash64(bytes));
+}
 std::string hash64_hex(std::string_view text) { return hash64_hex(bytes_of(text)); }
 std::string hash128_hex(std::span<const std::byte> bytes) {
   return hex(XXH3_128bits(bytes.data(), bytes.size()));
@@ -53,7 +58,8 @@ std::vector<std::uint32_t> seeded_permutation(std::uint64_t seed, std::uint32_t 
   if (seed == 0) return order;
   for (std::uint32_t i = count; i > 1; --i) {
     unsigned char step[4] = {static_cast<unsigned char>(i), static_cast<unsigned char>(i >> 8),
-                             static_cast<unsigned char>(i >> 16), static_cast<unsigned char>(i >> 24)};
+                             static_cast<unsigned char>(i >> 16),
+                             static_cast<unsigned char>(i >> 24)};
     std::uint64_t h = XXH3_64bits_withSeed(step, sizeof step, seed);
     std::swap(order[i - 1], order[h % i]);
   }

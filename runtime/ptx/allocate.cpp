@@ -1,9 +1,10 @@
-// Virtual registers -> slots of the block's register file, by linear scan over live intervals. A slot holds one value
-// per thread of the block, so few slots mean that the file stays in the cache.
+// Virtual registers -> slots of the block's register file, by linear scan over live intervals. A
+// slot holds one value per thread of the block, so few slots mean that the file stays in the cache.
 //
-// Divergence needs no care here: a lane's slot content depends on that lane's own path, and masked writes touch only
-// active lanes, so liveness on the control-flow graph is enough. Uniform registers are written only where all living
-// threads are together (find_uniform), so for them one path is all there is.
+// Divergence needs no care here: a lane's slot content depends on that lane's own path, and masked
+// writes touch only active lanes, so liveness on the control-flow graph is enough. Uniform
+// registers are written only where all living threads are together (find_uniform), so for them one
+// path is all there is.
 #include <algorithm>
 #include <queue>
 
@@ -19,8 +20,12 @@ class Bits {
   Bits(std::size_t rows, std::size_t bits) : words_((bits + 63) / 64), data_(rows * words_, 0) {}
   std::uint64_t* row(std::size_t r) { return data_.data() + r * words_; }
   std::size_t words() const { return words_; }
-  static void set(std::uint64_t* row, std::size_t i) { row[i / 64] |= std::uint64_t{1} << (i % 64); }
-  static void reset(std::uint64_t* row, std::size_t i) { row[i / 64] &= ~(std::uint64_t{1} << (i % 64)); }
+  static void set(std::uint64_t* row, std::size_t i) {
+    row[i / 64] |= std::uint64_t{1} << (i % 64);
+  }
+  static void reset(std::uint64_t* row, std::size_t i) {
+    row[i / 64] &= ~(std::uint64_t{1} << (i % 64));
+  }
   static bool test(const std::uint64_t* row, std::size_t i) { return row[i / 64] >> (i % 64) & 1; }
 
  private:
@@ -50,8 +55,10 @@ class Allocator {
     std::vector<std::uint32_t> home(code_.regs.size(), kNone);
     for (std::uint32_t b = 0; b < code_.blocks.size(); ++b) {
       auto note = [&](Reg r) {
-        if (home[r] == kNone) home[r] = b;
-        else if (home[r] != b) home[r] = kMany;
+        if (home[r] == kNone)
+          home[r] = b;
+        else if (home[r] != b)
+          home[r] = kMany;
       };
       for (const Inst& i : code_.blocks[b].code) for_each(i, note, note);
       if (code_.blocks[b].condition != kNoReg) note(code_.blocks[b].condition);
@@ -61,7 +68,8 @@ class Allocator {
     std::vector<char> written(code_.regs.size(), 0), exposed(code_.regs.size(), 0);
     for (const Block& block : code_.blocks) {
       for (const Inst& i : block.code)
-        for_each(i, [&](Reg r) { exposed[r] |= !written[r]; }, [&](Reg r) { written[r] = 1; });
+        for_each(
+            i, [&](Reg r) { exposed[r] |= !written[r]; }, [&](Reg r) { written[r] = 1; });
       if (block.condition != kNoReg) exposed[block.condition] |= !written[block.condition];
     }
     for (Reg r = 0; r < code_.regs.size(); ++r) {
@@ -73,7 +81,8 @@ class Allocator {
 
   bool fixed(Reg r) const { return code_.regs[r].is_constant || code_.regs[r].is_special; }
 
-  // A region reads its inputs and writes its outputs; the registers inside its fallback come on top.
+  // A region reads its inputs and writes its outputs; the registers inside its fallback come on
+  // top.
   template <class R, class W>
   void for_each(const Inst& i, R read, W write) const {
     if (i.op != Op::kRegion) {
@@ -94,7 +103,8 @@ class Allocator {
     for (std::size_t b = 0; b < n; ++b) {
       std::uint64_t *use = uses.row(b), *kill = kills.row(b);
       auto read = [&](Reg r) {
-        if (dense_[r] != ~std::uint32_t{0} && !Bits::test(kill, dense_[r])) Bits::set(use, dense_[r]);
+        if (dense_[r] != ~std::uint32_t{0} && !Bits::test(kill, dense_[r]))
+          Bits::set(use, dense_[r]);
       };
       for (const Inst& i : code_.blocks[b].code)
         for_each(i, read, [&](Reg r) {
@@ -124,8 +134,8 @@ class Allocator {
     intervals_[r].end = std::max(intervals_[r].end, position);
   }
 
-  // Two positions per instruction: reads at 2p, writes at 2p + 1. A destination may take the slot of a source that
-  // dies there, except where the instruction writes before it has read everything.
+  // Two positions per instruction: reads at 2p, writes at 2p + 1. A destination may take the slot
+  // of a source that dies there, except where the instruction writes before it has read everything.
   void intervals() {
     intervals_.assign(code_.regs.size(), {});
     std::uint32_t p = 0;
@@ -165,20 +175,28 @@ class Allocator {
       bool uniform;
       std::uint32_t* count;
     };
-    for (const Class& c : {Class{RegKind::kW, false, &program_.slots_w}, Class{RegKind::kL, false, &program_.slots_l},
-                           Class{RegKind::kP, false, &program_.slots_p}, Class{RegKind::kW, true, &program_.uniform_w},
-                           Class{RegKind::kL, true, &program_.uniform_l}, Class{RegKind::kP, true, &program_.uniform_p}}) {
+    for (const Class& c : {Class{RegKind::kW, false, &program_.slots_w},
+                           Class{RegKind::kL, false, &program_.slots_l},
+                           Class{RegKind::kP, false, &program_.slots_p},
+                           Class{RegKind::kW, true, &program_.uniform_w},
+                           Class{RegKind::kL, true, &program_.uniform_l},
+                           Class{RegKind::kP, true, &program_.uniform_p}}) {
       std::vector<Reg> order;
       std::uint32_t next = 0;
       for (Reg r = 0; r < code_.regs.size(); ++r) {
         RegInfo& info = code_.regs[r];
         if (info.kind != c.kind || info.uniform != c.uniform) continue;
-        if (fixed(r)) info.slot = next++;  // set once per block by the machine, so never shared
-        else if (intervals_[r].begin <= intervals_[r].end) order.push_back(r);
-        else info.slot = 0;  // never used
+        if (fixed(r))
+          info.slot = next++;  // set once per block by the machine, so never shared
+        else if (intervals_[r].begin <= intervals_[r].end)
+          order.push_back(r);
+        else
+          info.slot = 0;  // never used
       }
       std::sort(order.begin(), order.end(), [&](Reg a, Reg b) {
-        return intervals_[a].begin != intervals_[b].begin ? intervals_[a].begin < intervals_[b].begin : a < b;
+        return intervals_[a].begin != intervals_[b].begin
+                   ? intervals_[a].begin < intervals_[b].begin
+                   : a < b;
       });
       using Active = std::pair<std::uint32_t, std::uint32_t>;  // end, slot
       std::priority_queue<Active, std::vector<Active>, std::greater<>> active;

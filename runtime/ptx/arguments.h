@@ -1,5 +1,5 @@
-// Kernel arguments as the flat parameter buffer that PTX's .param space describes: each argument at its
-// natural alignment, in order of declaration.
+// Kernel arguments as the flat parameter buffer that PTX's .param space describes: each argument at
+// its natural alignment, in order of declaration.
 //   ArgumentPacker args;  args.add(x_address).add(w_address).add(std::int32_t{channels});
 //   launch(program, config, args.bytes(), ...);
 #pragma once

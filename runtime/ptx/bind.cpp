@@ -12,14 +12,16 @@ class Binder {
     out_.lanes = lanes;
     out_.groups = (lanes + kGroupLanes - 1) / kGroupLanes;
     std::size_t padded = std::size_t{out_.groups} * kGroupLanes;
-    // One cache line more than the lanes need: slots a power of two apart would all fall into the same cache sets.
+    // One cache line more than the lanes need: slots a power of two apart would all fall into the
+    // same cache sets.
     stride_[0] = padded * 4 + 64;
     stride_[1] = padded * 8 + 64;
     stride_[2] = (out_.groups * 2 + 31) / 32 * 32;
     stride_[3] = kGroupLanes * 4;
     stride_[4] = kGroupLanes * 8;
     stride_[5] = 32;
-    std::uint32_t counts[6] = {p_.slots_w, p_.slots_l, p_.slots_p, p_.uniform_w, p_.uniform_l, p_.uniform_p};
+    std::uint32_t counts[6] = {p_.slots_w,   p_.slots_l,   p_.slots_p,
+                               p_.uniform_w, p_.uniform_l, p_.uniform_p};
     std::size_t top = 0;
     for (int c = 0; c < 6; ++c) {
       base_[c] = top;
@@ -31,7 +33,8 @@ class Binder {
 
   BoundProgram run() {
     for (Reg r = 0; r < p_.code.regs.size(); ++r)
-      if (p_.code.regs[r].is_constant || p_.code.regs[r].is_special) out_.presets.push_back({r, place(r)});
+      if (p_.code.regs[r].is_constant || p_.code.regs[r].is_special)
+        out_.presets.push_back({r, place(r)});
     for (const Region& region : p_.code.regions) out_.regions.push_back(bind_region(region));
     for (const Block& b : p_.code.blocks) {
       BoundBlock block;
@@ -48,7 +51,8 @@ class Binder {
     const RegInfo& info = p_.code.regs[r];
     int kind = info.kind == RegKind::kW ? 0 : info.kind == RegKind::kL ? 1 : 2;
     int area = kind + (info.uniform ? 3 : 0);
-    return {static_cast<std::uint32_t>(base_[area] + stride_[area] * info.slot), info.uniform ? 0 : ~std::uint32_t{0}};
+    return {static_cast<std::uint32_t>(base_[area] + stride_[area] * info.slot),
+            info.uniform ? 0 : ~std::uint32_t{0}};
   }
 
   BoundInst bind_inst(const Inst& i) const {
@@ -60,8 +64,10 @@ class Binder {
     b.sources = i.sources;
     b.uniform = i.uniform;
     b.plain = is_plain(i.op);
-    if (b.plain) b.fn = plain_functions()[static_cast<std::size_t>(i.op)];
-    else b.fn = memory_function(i.op);
+    if (b.plain)
+      b.fn = plain_functions()[static_cast<std::size_t>(i.op)];
+    else
+      b.fn = memory_function(i.op);
     for (std::uint8_t d = 0; d < i.destinations; ++d) b.dst[d] = place(i.dst[d]);
     for (std::uint8_t s = 0; s < i.sources; ++s) b.src[s] = place(i.src[s]);
     if (i.destinations) b.kind = p_.code.regs[i.dst[0]].kind;
@@ -74,7 +80,8 @@ class Binder {
     return b;
   }
 
-  static BoundRegion::Side bind_side(const Region& region, const std::vector<std::uint32_t>& operands,
+  static BoundRegion::Side bind_side(const Region& region,
+                                     const std::vector<std::uint32_t>& operands,
                                      const std::vector<std::uint32_t>& base, std::uint32_t width) {
     BoundRegion::Side side;
     side.operands = operands;
@@ -91,7 +98,8 @@ class Binder {
       side.bases_used.push_back(region.operands[operands[n]].base);
     }
     std::sort(side.bases_used.begin(), side.bases_used.end());
-    side.bases_used.erase(std::unique(side.bases_used.begin(), side.bases_used.end()), side.bases_used.end());
+    side.bases_used.erase(std::unique(side.bases_used.begin(), side.bases_used.end()),
+                          side.bases_used.end());
     return side;
   }
 
@@ -99,8 +107,10 @@ class Binder {
     auto out = std::make_unique<BoundRegion>();
     for (const Region::Base& b : region.bases) {
       std::uint32_t offset_bits = 0;
-      for (std::uint32_t o : b.operands) offset_bits |= static_cast<std::uint32_t>(region.operands[o].offset);
-      out->bases.push_back({place(b.reg), b.is_address, b.min_offset, b.max_offset, offset_bits, &b.operands});
+      for (std::uint32_t o : b.operands)
+        offset_bits |= static_cast<std::uint32_t>(region.operands[o].offset);
+      out->bases.push_back(
+          {place(b.reg), b.is_address, b.min_offset, b.max_offset, offset_bits, &b.operands});
     }
     out->operands = region.operands;
     for (const Region::Tile& t : region.tiles) {
@@ -112,7 +122,8 @@ class Binder {
       tile.b = bind_side(region, t.b, t.b_base, t.columns);
       for (Reg r : t.in) tile.in.push_back(place(r));
       for (Reg r : t.out) tile.out.push_back(place(r));
-      out_.region_pointers = std::max<std::size_t>(out_.region_pointers, std::size_t{t.rows + t.columns} * t.steps);
+      out_.region_pointers =
+          std::max<std::size_t>(out_.region_pointers, std::size_t{t.rows + t.columns} * t.steps);
       out->tiles.push_back(std::move(tile));
     }
     for (const Inst& i : region.fallback) out->fallback.push_back(bind_inst(i));
@@ -127,6 +138,8 @@ class Binder {
 
 }  // namespace
 
-BoundProgram bind(const ProgramCode& program, std::uint32_t lanes) { return Binder(program, lanes).run(); }
+BoundProgram bind(const ProgramCode& program, std::uint32_t lanes) {
+  return Binder(program, lanes).run();
+}
 
 }  // namespace driftc::runtime::ptx

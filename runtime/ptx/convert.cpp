@@ -1,6 +1,6 @@
-// If-conversion: short forward branches become guarded instructions, and blocks that only follow each other are
-// joined. NVRTC prints every conditional load or store as such a branch; without this the k loop of a convolution
-// is a chain of tiny divergent blocks.
+// If-conversion: short forward branches become guarded instructions, and blocks that only follow
+// each other are joined. NVRTC prints every conditional load or store as such a branch; without
+// this the k loop of a convolution is a chain of tiny divergent blocks.
 #include <algorithm>
 
 #include "runtime/ptx/flow.h"
@@ -15,7 +15,8 @@ constexpr std::size_t kMaxConverted = 24;
 bool convertible(const Block& body, Reg condition) {
   if (body.end != Block::End::kJump || body.code.size() > kMaxConverted) return false;
   for (const Inst& i : body.code) {
-    if (!is_plain(i.op) && i.op != Op::kLoad && i.op != Op::kStore && i.op != Op::kLoadParam) return false;
+    if (!is_plain(i.op) && i.op != Op::kLoad && i.op != Op::kStore && i.op != Op::kLoadParam)
+      return false;
     bool writes_condition = false;
     for_writes(i, [&](Reg r) { writes_condition = writes_condition || r == condition; });
     if (writes_condition) return false;
@@ -28,8 +29,8 @@ class Converter {
   explicit Converter(Code& code) : code_(code) {}
 
   void run() {
-    // Each sweep converts one level of nesting; predecessors are kept up to date within a sweep. Counts grow stale
-    // on the safe side: a stale count only keeps a guard that was not needed.
+    // Each sweep converts one level of nesting; predecessors are kept up to date within a sweep.
+    // Counts grow stale on the safe side: a stale count only keeps a guard that was not needed.
     for (int sweep = 0; sweep < 64; ++sweep) {
       bool changed = false;
       before_ = predecessors(code_);
@@ -70,7 +71,8 @@ class Converter {
     b.target = join;
     b.condition = kNoReg;
     BlockList& p = before_[join];
-    std::erase_if(p, [&](std::uint32_t from) { return from == index || from == fall || from == taken; });
+    std::erase_if(
+        p, [&](std::uint32_t from) { return from == index || from == fall || from == taken; });
     p.push_back(index);
     if (fall != join) before_[fall].clear();
     if (taken != join) before_[taken].clear();
@@ -86,9 +88,11 @@ class Converter {
     std::vector<std::uint32_t> local(code_.regs.size(), 0);
     for (const Inst& i : code) for_reads(i, [&](Reg r) { ++local[r]; });
     for (Inst& i : code) {
-      // A value that nobody outside reads may be computed in all lanes: plain operations have no side effect.
+      // A value that nobody outside reads may be computed in all lanes: plain operations have no
+      // side effect.
       bool free = is_plain(i.op) && i.guard == kNoReg;
-      for_writes(i, [&](Reg r) { free = free && counts_.writes[r] == 1 && local[r] == counts_.reads[r]; });
+      for_writes(
+          i, [&](Reg r) { free = free && counts_.writes[r] == 1 && local[r] == counts_.reads[r]; });
       if (!free) {
         if (i.guard == kNoReg) {
           i.guard = b.condition;
@@ -132,7 +136,8 @@ class Converter {
     if (b.end != Block::End::kJump || !only_from(b.target, index) || b.target == 0) return false;
     std::uint32_t merged = b.target;
     Block& next = code_.blocks[merged];
-    for (std::uint32_t to : successors(next)) std::replace(before_[to].begin(), before_[to].end(), merged, index);
+    for (std::uint32_t to : successors(next))
+      std::replace(before_[to].begin(), before_[to].end(), merged, index);
     before_[merged].clear();
     b.code.insert(b.code.end(), next.code.begin(), next.code.end());
     b.end = next.end;

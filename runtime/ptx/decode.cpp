@@ -21,7 +21,8 @@ std::uint32_t Program::max_threads() const { return code_->max_threads; }
 bool Program::has_global_atomics() const { return code_->has_global_atomics; }
 std::size_t Program::instruction_count() const { return code_->instruction_count; }
 
-Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name, const DecodeOptions& options) {
+Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name,
+                                              const DecodeOptions& options) {
   const Entry* entry = nullptr;
   std::vector<std::string> names;
   for (const Entry& e : module.entries) {
@@ -30,17 +31,21 @@ Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_
     if (e.name == entry_name || (entry_name.empty() && !entry)) entry = &e;
   }
   if (!entry || (entry_name.empty() && names.size() > 1)) {
-    std::string what = entry_name.empty() ? fmt::format("the module has {} kernels, so one must be named", names.size())
-                                          : fmt::format("the module has no kernel '{}'", std::string(entry_name));
-    Diagnostic d = internal_error(std::move(what), names.empty() ? "" : name_hint(entry_name, names));
+    std::string what =
+        entry_name.empty()
+            ? fmt::format("the module has {} kernels, so one must be named", names.size())
+            : fmt::format("the module has no kernel '{}'", std::string(entry_name));
+    Diagnostic d =
+        internal_error(std::move(what), names.empty() ? "" : name_hint(entry_name, names));
     d.place.file = module.file;
     return d;
   }
   DRIFTC_TRY(program, select(module, *entry));
   Code& code = program->code;
   if (code.blocks.size() > kMaxBlocks || code.blocks.size() * code.regs.size() > kMaxLiveness) {
-    Diagnostic d = internal_error(fmt::format("kernel '{}' is too large: {} basic blocks, {} registers", entry->name,
-                                              code.blocks.size(), code.regs.size()));
+    Diagnostic d =
+        internal_error(fmt::format("kernel '{}' is too large: {} basic blocks, {} registers",
+                                   entry->name, code.blocks.size(), code.regs.size()));
     d.place = {module.file, entry->line, 1};
     return d;
   }

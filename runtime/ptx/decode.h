@@ -1,6 +1,7 @@
-// One kernel of a Module, decoded for the executor: instructions checked against what is modelled bit-exactly,
-// control flow and registers analysed. Done once per kernel; a Program is immutable and shared by all launches.
-// An instruction that is not modelled exactly is refused by name and place, never approximated.
+// One kernel of a Module, decoded for the executor: instructions checked against what is modelled
+// bit-exactly, control flow and registers analysed. Done once per kernel; a Program is immutable
+// and shared by all launches. An instruction that is not modelled exactly is refused by name and
+// place, never approximated.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class Program {
   const std::string& name() const;
   std::size_t parameter_bytes() const;
   std::uint32_t static_shared_bytes() const;
-  std::uint32_t max_threads() const;      // .maxntid, 0 = not given
-  bool has_global_atomics() const;        // blocks then run one after the other, in the seed's order
+  std::uint32_t max_threads() const;  // .maxntid, 0 = not given
+  bool has_global_atomics() const;    // blocks then run one after the other, in the seed's order
   std::size_t instruction_count() const;  // as printed by NVRTC
   const ProgramCode& code() const { return *code_; }
 
@@ -32,8 +33,8 @@ class Program {
   std::unique_ptr<const ProgramCode> code_;
 };
 
-// How to decode; the defaults are what users get. Tests switch the fast forms off to compare with the plain
-// interpreter, which is the oracle.
+// How to decode; the defaults are what users get. Tests switch the fast forms off to compare with
+// the plain interpreter, which is the oracle.
 struct DecodeOptions {
   bool convert_branches = true;  // short forward branches become guarded instructions
   bool fuse_regions = true;      // shared loads + FMA chains run as outer-product regions

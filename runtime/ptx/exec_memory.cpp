@@ -1,5 +1,5 @@
-// Operations that know the mask of active lanes: memory, atomics, shuffles, votes. Every access is checked against the
-// registered buffers or the block's shared and local memory before it is made.
+// Operations that know the mask of active lanes: memory, atomics, shuffles, votes. Every access is
+// checked against the registered buffers or the block's shared and local memory before it is made.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/ptx/exec_memory.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)  // see exec_plain.cpp
@@ -64,7 +64,8 @@ HWY_INLINE u32 follow(const T* a, T base, T step) {
   const Tag<T> d;
   u32 bits = 0;
   for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
-    auto expected = hn::Add(hn::Set(d, base), hn::Mul(hn::Iota(d, static_cast<T>(k)), hn::Set(d, step)));
+    auto expected =
+        hn::Add(hn::Set(d, base), hn::Mul(hn::Iota(d, static_cast<T>(k)), hn::Set(d, step)));
     bits |= bits_of_mask(d, hn::Eq(hn::Load(d, a + k), expected)) << k;
   }
   return bits;
@@ -74,12 +75,15 @@ HWY_INLINE u32 follow(const u64* a, u64 base, int shift) {
   const Tag<u64> d;
   u32 bits = 0;
   for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
-    auto expected = hn::Add(hn::Set(d, base), hn::ShiftLeftSame(hn::Iota(d, static_cast<u64>(k)), shift));
+    auto expected =
+        hn::Add(hn::Set(d, base), hn::ShiftLeftSame(hn::Iota(d, static_cast<u64>(k)), shift));
     bits |= bits_of_mask(d, hn::Eq(hn::Load(d, a + k), expected)) << k;
   }
   return bits;
 }
-HWY_INLINE u32 follow(const u32* a, u32 base, int shift) { return follow<u32>(a, base, u32{1} << shift); }
+HWY_INLINE u32 follow(const u32* a, u32 base, int shift) {
+  return follow<u32>(a, base, u32{1} << shift);
+}
 template <class T>
 HWY_INLINE u32 same(const T* a, T base) {
   const Tag<T> d;
@@ -89,15 +93,19 @@ HWY_INLINE u32 same(const T* a, T base) {
   return bits;
 }
 
-// ---- host addresses (global, const, generic) -----------------------------------------------------------------------------
+// ---- host addresses (global, const, generic)
+// -----------------------------------------------------------------------------
 
 HWY_INLINE bool in_cache(const Frame& f, u64 address, u64 bytes) {
   return address >= f.cached_begin && address + bytes <= f.cached_end && address + bytes >= address;
 }
-HWY_INLINE bool reachable(Frame& f, u64 address, u64 bytes) { return in_cache(f, address, bytes) || f.locate(address, bytes); }
+HWY_INLINE bool reachable(Frame& f, u64 address, u64 bytes) {
+  return in_cache(f, address, bytes) || f.locate(address, bytes);
+}
 
 // Checks one lane's access; reports and returns false when it is not allowed.
-HWY_INLINE bool check_host(const BoundInst& in, Frame& f, u32 lane_index, u64 address, u32 bytes, bool write) {
+HWY_INLINE bool check_host(const BoundInst& in, Frame& f, u32 lane_index, u64 address, u32 bytes,
+                           bool write) {
   if (address & (bytes - 1)) {
     f.fail(FaultKind::kMisaligned, in.inst, lane_index, address, bytes, write);
     return false;
@@ -121,24 +129,33 @@ HWY_INLINE T read(const void* p) {
 }
 
 // One element from memory, extended to the register.
-HWY_INLINE void load_element(const BoundInst& in, Frame& f, u32 element, std::size_t i, const std::byte* p) {
+HWY_INLINE void load_element(const BoundInst& in, Frame& f, u32 element, std::size_t i,
+                             const std::byte* p) {
   switch (in.memory.bytes) {
     case 1: {
       std::uint8_t v = read<std::uint8_t>(p);
-      at<u32>(f, in.dst[element])[i] = in.memory.sign_extend ? static_cast<u32>(static_cast<std::int8_t>(v)) : v;
+      at<u32>(f, in.dst[element])[i] =
+          in.memory.sign_extend ? static_cast<u32>(static_cast<std::int8_t>(v)) : v;
       return;
     }
     case 2: {
       u16 v = read<u16>(p);
-      at<u32>(f, in.dst[element])[i] = in.memory.sign_extend ? static_cast<u32>(static_cast<std::int16_t>(v)) : v;
+      at<u32>(f, in.dst[element])[i] =
+          in.memory.sign_extend ? static_cast<u32>(static_cast<std::int16_t>(v)) : v;
       return;
     }
-    case 4: at<u32>(f, in.dst[element])[i] = read<u32>(p); return;
-    case 8: at<u64>(f, in.dst[element])[i] = read<u64>(p); return;
-    default: return;
+    case 4:
+      at<u32>(f, in.dst[element])[i] = read<u32>(p);
+      return;
+    case 8:
+      at<u64>(f, in.dst[element])[i] = read<u64>(p);
+      return;
+    default:
+      return;
   }
 }
-HWY_INLINE void store_element(const BoundInst& in, Frame& f, u32 element, std::size_t i, std::byte* p) {
+HWY_INLINE void store_element(const BoundInst& in, Frame& f, u32 element, std::size_t i,
+                              std::byte* p) {
   const Place& src = in.src[1 + element];
   switch (in.memory.bytes) {
     case 1: {
@@ -151,9 +168,14 @@ HWY_INLINE void store_element(const BoundInst& in, Frame& f, u32 element, std::s
       std::memcpy(p, &v, 2);
       return;
     }
-    case 4: std::memcpy(p, at<u32>(f, src) + lane(i, src), 4); return;
-    case 8: std::memcpy(p, at<u64>(f, src) + lane(i, src), 8); return;
-    default: return;
+    case 4:
+      std::memcpy(p, at<u32>(f, src) + lane(i, src), 4);
+      return;
+    case 8:
+      std::memcpy(p, at<u64>(f, src) + lane(i, src), 8);
+      return;
+    default:
+      return;
   }
 }
 
@@ -162,13 +184,15 @@ template <class T>
 HWY_INLINE void load_run(T* d, const T* p, u32 m) {
   const Tag<T> tag;
   if (m == kAll) {
-    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag)) hn::Store(hn::LoadU(tag, p + k), tag, d + k);
+    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag))
+      hn::Store(hn::LoadU(tag, p + k), tag, d + k);
     return;
   }
 #if HWY_TARGET != HWY_SCALAR
   for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag)) {
     auto mask = mask_of_bits(tag, m >> k);  // lanes that are off are not touched in memory
-    hn::Store(hn::IfThenElse(mask, hn::MaskedLoad(mask, tag, p + k), hn::Load(tag, d + k)), tag, d + k);
+    hn::Store(hn::IfThenElse(mask, hn::MaskedLoad(mask, tag, p + k), hn::Load(tag, d + k)), tag,
+              d + k);
   }
 #else
   for (u32 rest = m; rest; rest &= rest - 1) {
@@ -181,7 +205,8 @@ template <class T>
 HWY_INLINE void store_run(T* p, const T* v, u32 m) {
   const Tag<T> tag;
   if (m == kAll) {
-    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag)) hn::StoreU(hn::Load(tag, v + k), tag, p + k);
+    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag))
+      hn::StoreU(hn::Load(tag, v + k), tag, p + k);
     return;
   }
 #if HWY_TARGET != HWY_SCALAR
@@ -204,14 +229,17 @@ HWY_INLINE bool consecutive(const A* a, u32 m, int shift, A& lane0) {
 }
 
 template <class T>
-HWY_INLINE bool load_consecutive(const BoundInst& in, Frame& f, std::size_t g, u32 m, const u64* a) {
+HWY_INLINE bool load_consecutive(const BoundInst& in, Frame& f, std::size_t g, u32 m,
+                                 const u64* a) {
   constexpr int kShift = sizeof(T) == 4 ? 2 : 3;
   u64 lane0;
   if (!consecutive(a, m, kShift, lane0)) return false;
-  u32 low = static_cast<u32>(std::countr_zero(m)), high = 31 - static_cast<u32>(std::countl_zero(m));
+  u32 low = static_cast<u32>(std::countr_zero(m)),
+      high = 31 - static_cast<u32>(std::countl_zero(m));
   u64 base = lane0 + static_cast<u64>(in.imm);
   u64 begin = base + (u64{low} << kShift), bytes = u64{high - low + 1} << kShift;
-  if ((begin & (sizeof(T) - 1)) || !reachable(f, begin, bytes)) return false;  // the slow path reports the lane
+  if ((begin & (sizeof(T) - 1)) || !reachable(f, begin, bytes))
+    return false;  // the slow path reports the lane
   load_run(at<T>(f, in.dst[0]) + g * kGroupLanes, reinterpret_cast<const T*>(base), m);
   return true;
 }
@@ -223,7 +251,8 @@ void LoadHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     if (!check_host(in, f, 0, address, bytes, false)) return;
     for (u32 e = 0; e < in.memory.count; ++e)
       for (std::size_t j = 0; j < kGroupLanes; ++j)
-        load_element(in, f, e, j, reinterpret_cast<const std::byte*>(address) + e * in.memory.bytes);
+        load_element(in, f, e, j,
+                     reinterpret_cast<const std::byte*>(address) + e * in.memory.bytes);
     return;
   }
   for (std::size_t g = g0; g < g1; ++g) {
@@ -239,17 +268,20 @@ void LoadHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       u64 address = a[j] + static_cast<u64>(in.imm);
       if (!check_host(in, f, static_cast<u32>(i), address, bytes, false)) return;
       for (u32 e = 0; e < in.memory.count; ++e)
-        load_element(in, f, e, i, reinterpret_cast<const std::byte*>(address) + e * in.memory.bytes);
+        load_element(in, f, e, i,
+                     reinterpret_cast<const std::byte*>(address) + e * in.memory.bytes);
     }
   }
 }
 
 template <class T>
-HWY_INLINE bool store_consecutive(const BoundInst& in, Frame& f, std::size_t g, u32 m, const u64* a) {
+HWY_INLINE bool store_consecutive(const BoundInst& in, Frame& f, std::size_t g, u32 m,
+                                  const u64* a) {
   constexpr int kShift = sizeof(T) == 4 ? 2 : 3;
   u64 lane0;
   if (!consecutive(a, m, kShift, lane0)) return false;
-  u32 low = static_cast<u32>(std::countr_zero(m)), high = 31 - static_cast<u32>(std::countl_zero(m));
+  u32 low = static_cast<u32>(std::countr_zero(m)),
+      high = 31 - static_cast<u32>(std::countl_zero(m));
   u64 base = lane0 + static_cast<u64>(in.imm);
   u64 begin = base + (u64{low} << kShift), bytes = u64{high - low + 1} << kShift;
   if ((begin & (sizeof(T) - 1)) || !reachable(f, begin, bytes) || !f.cached_writable) return false;
@@ -277,9 +309,11 @@ void StoreHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   }
 }
 
-// ---- shared memory ---------------------------------------------------------------------------------------------------------
+// ---- shared memory
+// ---------------------------------------------------------------------------------------------------------
 
-HWY_INLINE bool check_shared(const BoundInst& in, Frame& f, u32 lane_index, s64 address, u32 bytes, bool write) {
+HWY_INLINE bool check_shared(const BoundInst& in, Frame& f, u32 lane_index, s64 address, u32 bytes,
+                             bool write) {
   if (address < 0 || address + s64{bytes} > s64{f.shared_bytes}) {
     f.fail(FaultKind::kOutOfBounds, in.inst, lane_index, static_cast<u64>(address), bytes, write);
     return false;
@@ -303,7 +337,8 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     s64 address = s64{at<u32>(f, in.src[0])[0]} + in.imm;
     if (!check_shared(in, f, 0, address, bytes, false)) return;
     for (u32 e = 0; e < in.memory.count; ++e)
-      for (std::size_t j = 0; j < kGroupLanes; ++j) load_element(in, f, e, j, f.shared + address + e * in.memory.bytes);
+      for (std::size_t j = 0; j < kGroupLanes; ++j)
+        load_element(in, f, e, j, f.shared + address + e * in.memory.bytes);
     return;
   }
   for (std::size_t g = g0; g < g1; ++g) {
@@ -315,7 +350,8 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       if (in.memory.count == 1 && consecutive(a, m, 2, lane0)) {
         s64 base = s64{static_cast<std::int32_t>(lane0)} + in.imm;
         if (shared_run(f, base, m)) {
-          load_run(at<u32>(f, in.dst[0]) + g * kGroupLanes, reinterpret_cast<const u32*>(f.shared + base), m);
+          load_run(at<u32>(f, in.dst[0]) + g * kGroupLanes,
+                   reinterpret_cast<const u32*>(f.shared + base), m);
           continue;
         }
       }
@@ -326,7 +362,8 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
         const Tag<u32> d;
         for (u32 e = 0; e < in.memory.count; ++e) {
           auto v = hn::Set(d, read<u32>(f.shared + address + 4 * e));
-          for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) hn::Store(v, d, at<u32>(f, in.dst[e]) + g * kGroupLanes + k);
+          for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d))
+            hn::Store(v, d, at<u32>(f, in.dst[e]) + g * kGroupLanes + k);
         }
         continue;
       }
@@ -335,7 +372,8 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
       s64 address = s64{a[j]} + in.imm;
       if (!check_shared(in, f, static_cast<u32>(i), address, bytes, false)) return;
-      for (u32 e = 0; e < in.memory.count; ++e) load_element(in, f, e, i, f.shared + address + e * in.memory.bytes);
+      for (u32 e = 0; e < in.memory.count; ++e)
+        load_element(in, f, e, i, f.shared + address + e * in.memory.bytes);
     }
   }
 }
@@ -350,7 +388,8 @@ void StoreShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     if (in.memory.bytes == 4 && in.memory.count == 1 && consecutive(a, m, 2, lane0)) {
       s64 base = s64{static_cast<std::int32_t>(lane0)} + in.imm;
       if (shared_run(f, base, m)) {
-        store_run(reinterpret_cast<u32*>(f.shared + base), at<u32>(f, in.src[1]) + lane(g * kGroupLanes, in.src[1]), m);
+        store_run(reinterpret_cast<u32*>(f.shared + base),
+                  at<u32>(f, in.src[1]) + lane(g * kGroupLanes, in.src[1]), m);
         continue;
       }
     }
@@ -358,14 +397,17 @@ void StoreShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
       s64 address = s64{a[j]} + in.imm;
       if (!check_shared(in, f, static_cast<u32>(i), address, bytes, true)) return;
-      for (u32 e = 0; e < in.memory.count; ++e) store_element(in, f, e, i, f.shared + address + e * in.memory.bytes);
+      for (u32 e = 0; e < in.memory.count; ++e)
+        store_element(in, f, e, i, f.shared + address + e * in.memory.bytes);
     }
   }
 }
 
-// ---- local memory: one area per thread ---------------------------------------------------------------------------------------
+// ---- local memory: one area per thread
+// ---------------------------------------------------------------------------------------
 
-HWY_INLINE std::byte* local_address(const BoundInst& in, Frame& f, std::size_t i, u64 offset, u32 bytes, bool write) {
+HWY_INLINE std::byte* local_address(const BoundInst& in, Frame& f, std::size_t i, u64 offset,
+                                    u32 bytes, bool write) {
   if (offset > f.local_bytes || bytes > f.local_bytes - offset) {
     f.fail(FaultKind::kOutOfBounds, in.inst, static_cast<u32>(i), offset, bytes, write);
     return nullptr;
@@ -387,8 +429,10 @@ HWY_INLINE void local(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       std::byte* p = local_address(in, f, i, a[j] + static_cast<u64>(in.imm), bytes, kStore);
       if (!p) return;
       for (u32 e = 0; e < in.memory.count; ++e) {
-        if (kStore) store_element(in, f, e, i, p + e * in.memory.bytes);
-        else load_element(in, f, e, i, p + e * in.memory.bytes);
+        if (kStore)
+          store_element(in, f, e, i, p + e * in.memory.bytes);
+        else
+          load_element(in, f, e, i, p + e * in.memory.bytes);
       }
     }
   }
@@ -396,28 +440,44 @@ HWY_INLINE void local(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
 
 void Load(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   switch (in.memory.space) {
-    case Space::kShared: return LoadShared(in, f, g0, g1);
-    case Space::kLocal: return local<false>(in, f, g0, g1);
-    case Space::kNone: case Space::kGlobal: case Space::kConst: return LoadHost(in, f, g0, g1);
-    case Space::kReg: case Space::kParam: return;
+    case Space::kShared:
+      return LoadShared(in, f, g0, g1);
+    case Space::kLocal:
+      return local<false>(in, f, g0, g1);
+    case Space::kNone:
+    case Space::kGlobal:
+    case Space::kConst:
+      return LoadHost(in, f, g0, g1);
+    case Space::kReg:
+    case Space::kParam:
+      return;
   }
 }
 void Store(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   switch (in.memory.space) {
-    case Space::kShared: return StoreShared(in, f, g0, g1);
-    case Space::kLocal: return local<true>(in, f, g0, g1);
-    case Space::kNone: case Space::kGlobal: return StoreHost(in, f, g0, g1);
-    case Space::kReg: case Space::kParam: case Space::kConst: return;
+    case Space::kShared:
+      return StoreShared(in, f, g0, g1);
+    case Space::kLocal:
+      return local<true>(in, f, g0, g1);
+    case Space::kNone:
+    case Space::kGlobal:
+      return StoreHost(in, f, g0, g1);
+    case Space::kReg:
+    case Space::kParam:
+    case Space::kConst:
+      return;
   }
 }
 
 void LoadParam(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   for (std::size_t g = g0; g < g1; ++g)
     for (u32 rest = in.uniform ? kAll : mask_of(in, f, g); rest; rest &= rest - 1)
-      load_element(in, f, 0, g * kGroupLanes + static_cast<std::size_t>(std::countr_zero(rest)), f.params + in.imm);
+      load_element(in, f, 0, g * kGroupLanes + static_cast<std::size_t>(std::countr_zero(rest)),
+                   f.params + in.imm);
 }
 
-// ---- atomics: lanes in ascending order ---------------------------------------------------------------------------------------
+// ---- atomics: lanes in ascending order
+// ---------------------------------------------------------------------------------------
 
 HWY_INLINE float flushed(float v) {
   u32 bits = bits_of(v);
@@ -427,17 +487,29 @@ HWY_INLINE float flushed(float v) {
 template <class U, class S>
 HWY_INLINE U combine(AtomicKind kind, U old, U v, U second) {
   switch (kind) {
-    case AtomicKind::kAdd: return static_cast<U>(old + v);
-    case AtomicKind::kMinS: return static_cast<S>(old) < static_cast<S>(v) ? old : v;
-    case AtomicKind::kMinU: return old < v ? old : v;
-    case AtomicKind::kMaxS: return static_cast<S>(old) > static_cast<S>(v) ? old : v;
-    case AtomicKind::kMaxU: return old > v ? old : v;
-    case AtomicKind::kAnd: return old & v;
-    case AtomicKind::kOr: return old | v;
-    case AtomicKind::kXor: return old ^ v;
-    case AtomicKind::kExch: return v;
-    case AtomicKind::kCas: return old == v ? second : old;
-    case AtomicKind::kAddF32: case AtomicKind::kAddF64: break;
+    case AtomicKind::kAdd:
+      return static_cast<U>(old + v);
+    case AtomicKind::kMinS:
+      return static_cast<S>(old) < static_cast<S>(v) ? old : v;
+    case AtomicKind::kMinU:
+      return old < v ? old : v;
+    case AtomicKind::kMaxS:
+      return static_cast<S>(old) > static_cast<S>(v) ? old : v;
+    case AtomicKind::kMaxU:
+      return old > v ? old : v;
+    case AtomicKind::kAnd:
+      return old & v;
+    case AtomicKind::kOr:
+      return old | v;
+    case AtomicKind::kXor:
+      return old ^ v;
+    case AtomicKind::kExch:
+      return v;
+    case AtomicKind::kCas:
+      return old == v ? second : old;
+    case AtomicKind::kAddF32:
+    case AtomicKind::kAddF64:
+      break;
   }
   return old;
 }
@@ -471,7 +543,8 @@ HWY_INLINE void atomics(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       U second = in.sources > 2 ? at<U>(f, in.src[2])[lane(i, in.src[2])] : U{0};
       U now;
       if (kind == AtomicKind::kAddF32) {
-        now = add_f32(static_cast<u32>(old), static_cast<u32>(v), !shared);  // global atomics flush subnormals
+        now = add_f32(static_cast<u32>(old), static_cast<u32>(v),
+                      !shared);  // global atomics flush subnormals
       } else if (kind == AtomicKind::kAddF64) {
         double r = add_rn(double_of(static_cast<u64>(old)), double_of(static_cast<u64>(v)));
         now = static_cast<U>(r != r ? u64{0x7FF8000000000000u} : bits_of(r));
@@ -484,11 +557,14 @@ HWY_INLINE void atomics(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   }
 }
 void Atomic(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
-  if (in.memory.bytes == 8) atomics<u64, s64>(in, f, g0, g1);
-  else atomics<u32, std::int32_t>(in, f, g0, g1);
+  if (in.memory.bytes == 8)
+    atomics<u64, s64>(in, f, g0, g1);
+  else
+    atomics<u32, std::int32_t>(in, f, g0, g1);
 }
 
-// ---- across a warp -------------------------------------------------------------------------------------------------------------
+// ---- across a warp
+// -------------------------------------------------------------------------------------------------------------
 
 void Shuffle(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   ShuffleKind kind = static_cast<ShuffleKind>(in.imm);
@@ -496,22 +572,36 @@ void Shuffle(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   for (std::size_t warp = g0 / 2 * 32; warp < g1 * kGroupLanes; warp += 32) {
     u32 values[32];  // the source may be the destination
     std::size_t groups = std::min<std::size_t>(2, f.groups - warp / kGroupLanes);
-    for (std::size_t j = 0; j < 32; ++j) values[j] = j < groups * kGroupLanes ? a[lane(warp + j, in.src[0])] : 0;
+    for (std::size_t j = 0; j < 32; ++j)
+      values[j] = j < groups * kGroupLanes ? a[lane(warp + j, in.src[0])] : 0;
     for (std::size_t h = 0; h < groups; ++h) {
       std::size_t g = warp / kGroupLanes + h;
       for (u32 rest = mask_of(in, f, g); rest; rest &= rest - 1) {
         u32 j = static_cast<u32>(std::countr_zero(rest)), t = static_cast<u32>(h) * kGroupLanes + j;
         std::size_t i = warp + t;
-        u32 b = at<u32>(f, in.src[1])[lane(i, in.src[1])] & 31, c = at<u32>(f, in.src[2])[lane(i, in.src[2])];
+        u32 b = at<u32>(f, in.src[1])[lane(i, in.src[1])] & 31,
+            c = at<u32>(f, in.src[2])[lane(i, in.src[2])];
         u32 clamp = c & 31, segment = c >> 8 & 31;
         u32 max_lane = (t & segment) | (clamp & ~segment), min_lane = t & segment;
         std::int32_t from = 0;
         bool ok = false;
         switch (kind) {
-          case ShuffleKind::kUp: from = static_cast<std::int32_t>(t) - static_cast<std::int32_t>(b); ok = from >= static_cast<std::int32_t>(max_lane); break;
-          case ShuffleKind::kDown: from = static_cast<std::int32_t>(t + b); ok = from <= static_cast<std::int32_t>(max_lane); break;
-          case ShuffleKind::kBfly: from = static_cast<std::int32_t>(t ^ b); ok = from <= static_cast<std::int32_t>(max_lane); break;
-          case ShuffleKind::kIdx: from = static_cast<std::int32_t>(min_lane | (b & ~segment)); ok = from <= static_cast<std::int32_t>(max_lane); break;
+          case ShuffleKind::kUp:
+            from = static_cast<std::int32_t>(t) - static_cast<std::int32_t>(b);
+            ok = from >= static_cast<std::int32_t>(max_lane);
+            break;
+          case ShuffleKind::kDown:
+            from = static_cast<std::int32_t>(t + b);
+            ok = from <= static_cast<std::int32_t>(max_lane);
+            break;
+          case ShuffleKind::kBfly:
+            from = static_cast<std::int32_t>(t ^ b);
+            ok = from <= static_cast<std::int32_t>(max_lane);
+            break;
+          case ShuffleKind::kIdx:
+            from = static_cast<std::int32_t>(min_lane | (b & ~segment));
+            ok = from <= static_cast<std::int32_t>(max_lane);
+            break;
         }
         if (!ok) from = static_cast<std::int32_t>(t);
         at<u32>(f, in.dst[0])[i] = values[from & 31];
@@ -536,7 +626,9 @@ void Vote(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       u32 t = static_cast<u32>(std::countr_zero(rest));
       std::size_t i = first * kGroupLanes + t;
       u32 members = at<u32>(f, in.src[1])[lane(i, in.src[1])] & active, yes = votes & members;
-      bool flag = kind == VoteKind::kAll ? yes == members : kind == VoteKind::kAny ? yes != 0 : yes == 0 || yes == members;
+      bool flag = kind == VoteKind::kAll   ? yes == members
+                  : kind == VoteKind::kAny ? yes != 0
+                                           : yes == 0 || yes == members;
       if (kind == VoteKind::kBallot) {
         at<u32>(f, in.dst[0])[i] = yes;
       } else {
@@ -551,29 +643,43 @@ void Vote(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
 void ActiveMask(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   for (std::size_t first = g0 / 2 * 2; first < g1; first += 2) {
     u32 active = 0;
-    for (std::size_t h = 0; h < 2 && first + h < f.groups; ++h) active |= mask_of(in, f, first + h) << (kGroupLanes * h);
+    for (std::size_t h = 0; h < 2 && first + h < f.groups; ++h)
+      active |= mask_of(in, f, first + h) << (kGroupLanes * h);
     for (u32 rest = active; rest; rest &= rest - 1)
-      at<u32>(f, in.dst[0])[first * kGroupLanes + static_cast<std::size_t>(std::countr_zero(rest))] = active;
+      at<u32>(f,
+              in.dst[0])[first * kGroupLanes + static_cast<std::size_t>(std::countr_zero(rest))] =
+          active;
   }
 }
 
 void Trap(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   for (std::size_t g = g0; g < g1; ++g)
     if (u32 m = mask_of(in, f, g))
-      return f.fail(FaultKind::kTrap, in.inst, static_cast<u32>(g * kGroupLanes) + static_cast<u32>(std::countr_zero(m)), 0, 0, false);
+      return f.fail(FaultKind::kTrap, in.inst,
+                    static_cast<u32>(g * kGroupLanes) + static_cast<u32>(std::countr_zero(m)), 0, 0,
+                    false);
 }
 
 ExecFn Function(Op op) {
   switch (op) {
-    case Op::kLoadParam: return &LoadParam;
-    case Op::kLoad: return &Load;
-    case Op::kStore: return &Store;
-    case Op::kAtomic: return &Atomic;
-    case Op::kShuffle: return &Shuffle;
-    case Op::kVote: return &Vote;
-    case Op::kActiveMask: return &ActiveMask;
-    case Op::kTrap: return &Trap;
-    default: return nullptr;  // plain operations, barriers and regions are not executed through this table
+    case Op::kLoadParam:
+      return &LoadParam;
+    case Op::kLoad:
+      return &Load;
+    case Op::kStore:
+      return &Store;
+    case Op::kAtomic:
+      return &Atomic;
+    case Op::kShuffle:
+      return &Shuffle;
+    case Op::kVote:
+      return &Vote;
+    case Op::kActiveMask:
+      return &ActiveMask;
+    case Op::kTrap:
+      return &Trap;
+    default:
+      return nullptr;  // plain operations, barriers and regions are not executed through this table
   }
 }
 
@@ -587,9 +693,11 @@ HWY_EXPORT(Function);
 ExecFn memory_function(Op op) { return HWY_DYNAMIC_DISPATCH(Function)(op); }
 
 bool Frame::locate(std::uint64_t address, std::uint64_t bytes) {
-  auto inside = [&](std::uint64_t begin, std::uint64_t size) { return address >= begin && address - begin <= size && bytes <= size - (address - begin); };
-  // Generic addresses of shared and local memory; the latter belongs to all threads of the block, so a pointer of
-  // another thread is caught only when it leaves the block's area.
+  auto inside = [&](std::uint64_t begin, std::uint64_t size) {
+    return address >= begin && address - begin <= size && bytes <= size - (address - begin);
+  };
+  // Generic addresses of shared and local memory; the latter belongs to all threads of the block,
+  // so a pointer of another thread is caught only when it leaves the block's area.
   if (shared_bytes && inside(reinterpret_cast<std::uint64_t>(shared), shared_bytes)) {
     cached_begin = reinterpret_cast<std::uint64_t>(shared);
     cached_end = cached_begin + shared_bytes;

@@ -1,5 +1,6 @@
-// Plain operations: lane i of the result depends on lane i of the operands only. Compiled once per instruction set
-// (Highway); every variant gives the same bits, since each lane is a sequence of IEEE or integer operations.
+// Plain operations: lane i of the result depends on lane i of the operands only. Compiled once per
+// instruction set (Highway); every variant gives the same bits, since each lane is a sequence of
+// IEEE or integer operations.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/ptx/exec_plain.cpp"
 // Three variants are enough on x86 (scalar, AVX2, AVX-512); the rest would only cost build time.
@@ -30,15 +31,19 @@ using s64 = std::int64_t;
 template <class T>
 using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
 
-constexpr u64 kNan64 = 0x7FF8000000000000u;  // the quiet NaN; what NVIDIA hardware writes for f64 is not specified
+constexpr u64 kNan64 =
+    0x7FF8000000000000u;  // the quiet NaN; what NVIDIA hardware writes for f64 is not specified
 
 template <class T>
 HWY_INLINE T* at(const Frame& f, const Place& p) {
   return reinterpret_cast<T*>(f.regs + p.offset);
 }
-HWY_INLINE std::size_t lane(std::size_t i, const Place& p) { return i & std::size_t{p.mask == 0 ? 0 : ~std::size_t{0}}; }
+HWY_INLINE std::size_t lane(std::size_t i, const Place& p) {
+  return i & std::size_t{p.mask == 0 ? 0 : ~std::size_t{0}};
+}
 
-// ---- lane by lane, in runs of 16 that the compiler can vectorise ------------------------------------------------------
+// ---- lane by lane, in runs of 16 that the compiler can vectorise
+// ------------------------------------------------------
 
 template <class D, class A, class F>
 HWY_INLINE void loop1(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
@@ -74,7 +79,8 @@ HWY_INLINE void loop3(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
   }
 }
 
-// ---- whole vectors ------------------------------------------------------------------------------------------------------
+// ---- whole vectors
+// ------------------------------------------------------------------------------------------------------
 
 template <class T, class F>
 HWY_INLINE void map1(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
@@ -90,7 +96,8 @@ HWY_INLINE void map2(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
   T* out = at<T>(f, in.dst[0]);
   const T *a = at<T>(f, in.src[0]), *b = at<T>(f, in.src[1]);
   for (std::size_t i = g0 * kGroupLanes; i < g1 * kGroupLanes; i += hn::Lanes(d))
-    hn::Store(fn(hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1]))), d, out + i);
+    hn::Store(fn(hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1]))), d,
+              out + i);
 }
 template <class T, class F>
 HWY_INLINE void map3(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
@@ -98,8 +105,9 @@ HWY_INLINE void map3(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
   T* out = at<T>(f, in.dst[0]);
   const T *a = at<T>(f, in.src[0]), *b = at<T>(f, in.src[1]), *c = at<T>(f, in.src[2]);
   for (std::size_t i = g0 * kGroupLanes; i < g1 * kGroupLanes; i += hn::Lanes(d))
-    hn::Store(fn(hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1])), hn::Load(d, c + lane(i, in.src[2]))), d,
-              out + i);
+    hn::Store(fn(hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1])),
+                 hn::Load(d, c + lane(i, in.src[2]))),
+              d, out + i);
 }
 
 // Every NaN that arithmetic produces is the canonical one.
@@ -133,7 +141,8 @@ HWY_INLINE V min_max(V a, V b) {
   const hn::DFromV<V> d;
   auto less = kMax ? hn::Gt(a, b) : hn::Lt(a, b);
   V r = hn::IfThenElse(less, a, b);
-  V zeros = kMax ? hn::And(a, b) : hn::Or(a, b);  // equal operands differ at most in the sign of zero
+  V zeros =
+      kMax ? hn::And(a, b) : hn::Or(a, b);  // equal operands differ at most in the sign of zero
   r = hn::IfThenElse(hn::Eq(a, b), zeros, r);
   if constexpr (kPropagateNan) {
     r = hn::IfThenElse(hn::IsNaN(a), a, r);
@@ -146,7 +155,8 @@ HWY_INLINE V min_max(V a, V b) {
   return canonical(r);
 }
 
-// ---- predicates: 16 bits per group --------------------------------------------------------------------------------------
+// ---- predicates: 16 bits per group
+// --------------------------------------------------------------------------------------
 
 template <class D, class M>
 HWY_INLINE u32 bits_of_mask(D d, M m) {
@@ -172,7 +182,9 @@ HWY_INLINE void compare(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
     u32 bits = 0;
     for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
       std::size_t i = g * kGroupLanes + k;
-      bits |= bits_of_mask(d, fn(hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1])))) << k;
+      bits |= bits_of_mask(
+                  d, fn(hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1]))))
+              << k;
     }
     out[g] = static_cast<u16>(bits);
   }
@@ -183,36 +195,65 @@ HWY_INLINE void setp(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   // NaN makes every ordered comparison false; the unordered ones are the negation of the opposite.
   auto either_nan = [](auto a, auto b) { return hn::Or(hn::IsNaN(a), hn::IsNaN(b)); };
   switch (static_cast<Comparison>(in.imm)) {
-    case Comparison::kEq: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Eq(a, b); });
+    case Comparison::kEq:
+      return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Eq(a, b); });
     case Comparison::kNe:
       if constexpr (std::is_floating_point_v<T>)
-        return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(hn::Or(hn::Eq(a, b), either_nan(a, b))); });
+        return compare<T>(in, f, g0, g1, [&](auto a, auto b) {
+          return hn::Not(hn::Or(hn::Eq(a, b), either_nan(a, b)));
+        });
       else
         return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Eq(a, b)); });
-    case Comparison::kLt: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Lt(a, b); });
-    case Comparison::kGt: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Lt(b, a); });
+    case Comparison::kLt:
+      return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Lt(a, b); });
+    case Comparison::kGt:
+      return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Lt(b, a); });
     case Comparison::kLe:
-      if constexpr (std::is_floating_point_v<T>) return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Le(a, b); });
-      else return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(b, a)); });
+      if constexpr (std::is_floating_point_v<T>)
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Le(a, b); });
+      else
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(b, a)); });
     case Comparison::kGe:
-      if constexpr (std::is_floating_point_v<T>) return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Le(b, a); });
-      else return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(a, b)); });
-    case Comparison::kEqu: case Comparison::kNeu: case Comparison::kLtu: case Comparison::kLeu: case Comparison::kGtu:
-    case Comparison::kGeu: case Comparison::kNum: case Comparison::kNan:
+      if constexpr (std::is_floating_point_v<T>)
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Le(b, a); });
+      else
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(a, b)); });
+    case Comparison::kEqu:
+    case Comparison::kNeu:
+    case Comparison::kLtu:
+    case Comparison::kLeu:
+    case Comparison::kGtu:
+    case Comparison::kGeu:
+    case Comparison::kNum:
+    case Comparison::kNan:
       break;
   }
   if constexpr (std::is_floating_point_v<T>) {
     switch (static_cast<Comparison>(in.imm)) {
-      case Comparison::kEqu: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Or(hn::Eq(a, b), either_nan(a, b)); });
-      case Comparison::kNeu: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Eq(a, b)); });
-      case Comparison::kLtu: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Le(b, a)); });
-      case Comparison::kLeu: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(b, a)); });
-      case Comparison::kGtu: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Le(a, b)); });
-      case Comparison::kGeu: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(a, b)); });
-      case Comparison::kNum: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(either_nan(a, b)); });
-      case Comparison::kNan: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return either_nan(a, b); });
-      case Comparison::kEq: case Comparison::kNe: case Comparison::kLt: case Comparison::kLe: case Comparison::kGt:
-      case Comparison::kGe: break;
+      case Comparison::kEqu:
+        return compare<T>(in, f, g0, g1,
+                          [&](auto a, auto b) { return hn::Or(hn::Eq(a, b), either_nan(a, b)); });
+      case Comparison::kNeu:
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Eq(a, b)); });
+      case Comparison::kLtu:
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Le(b, a)); });
+      case Comparison::kLeu:
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(b, a)); });
+      case Comparison::kGtu:
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Le(a, b)); });
+      case Comparison::kGeu:
+        return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Lt(a, b)); });
+      case Comparison::kNum:
+        return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(either_nan(a, b)); });
+      case Comparison::kNan:
+        return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return either_nan(a, b); });
+      case Comparison::kEq:
+      case Comparison::kNe:
+      case Comparison::kLt:
+      case Comparison::kLe:
+      case Comparison::kGt:
+      case Comparison::kGe:
+        break;
     }
   }
 }
@@ -223,16 +264,31 @@ HWY_INLINE void setp_unsigned(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   const Tag<T> d;
   const Tag<S> ds;
   const auto flip = hn::Set(d, T{1} << (8 * sizeof(T) - 1));
-  auto lt = [&](auto a, auto b) { return hn::RebindMask(d, hn::Lt(hn::BitCast(ds, hn::Xor(a, flip)), hn::BitCast(ds, hn::Xor(b, flip)))); };
+  auto lt = [&](auto a, auto b) {
+    return hn::RebindMask(
+        d, hn::Lt(hn::BitCast(ds, hn::Xor(a, flip)), hn::BitCast(ds, hn::Xor(b, flip))));
+  };
   switch (static_cast<Comparison>(in.imm)) {
-    case Comparison::kEq: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Eq(a, b); });
-    case Comparison::kNe: return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Eq(a, b)); });
-    case Comparison::kLt: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return lt(a, b); });
-    case Comparison::kGt: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return lt(b, a); });
-    case Comparison::kLe: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(lt(b, a)); });
-    case Comparison::kGe: return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(lt(a, b)); });
-    case Comparison::kEqu: case Comparison::kNeu: case Comparison::kLtu: case Comparison::kLeu: case Comparison::kGtu:
-    case Comparison::kGeu: case Comparison::kNum: case Comparison::kNan:
+    case Comparison::kEq:
+      return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Eq(a, b); });
+    case Comparison::kNe:
+      return compare<T>(in, f, g0, g1, [](auto a, auto b) { return hn::Not(hn::Eq(a, b)); });
+    case Comparison::kLt:
+      return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return lt(a, b); });
+    case Comparison::kGt:
+      return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return lt(b, a); });
+    case Comparison::kLe:
+      return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(lt(b, a)); });
+    case Comparison::kGe:
+      return compare<T>(in, f, g0, g1, [&](auto a, auto b) { return hn::Not(lt(a, b)); });
+    case Comparison::kEqu:
+    case Comparison::kNeu:
+    case Comparison::kLtu:
+    case Comparison::kLeu:
+    case Comparison::kGtu:
+    case Comparison::kGeu:
+    case Comparison::kNum:
+    case Comparison::kNan:
       break;
   }
 }
@@ -241,7 +297,8 @@ template <class F>
 HWY_INLINE void predicates2(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn) {
   u16* d = at<u16>(f, in.dst[0]);
   const u16 *a = at<u16>(f, in.src[0]), *b = at<u16>(f, in.src[1]);
-  for (std::size_t g = g0; g < g1; ++g) d[g] = static_cast<u16>(fn(a[lane(g, in.src[0])], b[lane(g, in.src[1])]));
+  for (std::size_t g = g0; g < g1; ++g)
+    d[g] = static_cast<u16>(fn(a[lane(g, in.src[0])], b[lane(g, in.src[1])]));
 }
 
 template <class T>
@@ -255,12 +312,15 @@ HWY_INLINE void selp(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
       std::size_t i = g * kGroupLanes + k;
       auto m = mask_of_bits(d, bits >> k);
-      hn::Store(hn::IfThenElse(m, hn::Load(d, a + lane(i, in.src[0])), hn::Load(d, b + lane(i, in.src[1]))), d, out + i);
+      hn::Store(hn::IfThenElse(m, hn::Load(d, a + lane(i, in.src[0])),
+                               hn::Load(d, b + lane(i, in.src[1]))),
+                d, out + i);
     }
   }
 }
 
-// ---- integers -------------------------------------------------------------------------------------------------------------
+// ---- integers
+// -------------------------------------------------------------------------------------------------------------
 
 // Products of the low halves of 64-bit lanes.
 template <class S, class W, class F>
@@ -268,7 +328,8 @@ HWY_INLINE void wide(const BoundInst& in, Frame& f, u32 g0, u32 g1, F add) {
   const Tag<W> dw;
 #if HWY_TARGET == HWY_SCALAR
   for (std::size_t i = g0 * kGroupLanes; i < g1 * kGroupLanes; ++i) {
-    W product = static_cast<W>(at<S>(f, in.src[0])[lane(i, in.src[0])]) * at<S>(f, in.src[1])[lane(i, in.src[1])];
+    W product = static_cast<W>(at<S>(f, in.src[0])[lane(i, in.src[0])]) *
+                at<S>(f, in.src[1])[lane(i, in.src[1])];
     hn::Store(add(dw, hn::Set(dw, product), i), dw, at<W>(f, in.dst[0]) + i);
   }
 #else
@@ -290,9 +351,11 @@ HWY_INLINE void shift_left(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   if (in.src[1].mask == 0) {
     u32 n = *at<u32>(f, in.src[1]);
     if (n >= kBits) return map1<T>(in, f, g0, g1, [](auto a) { return hn::Xor(a, a); });
-    return map1<T>(in, f, g0, g1, [n](auto a) { return hn::ShiftLeftSame(a, static_cast<int>(n)); });
+    return map1<T>(in, f, g0, g1,
+                   [n](auto a) { return hn::ShiftLeftSame(a, static_cast<int>(n)); });
   }
-  loop2<T, T, u32>(in, f, g0, g1, [](T a, u32 n) { return n < kBits ? static_cast<T>(a << n) : T{0}; });
+  loop2<T, T, u32>(in, f, g0, g1,
+                   [](T a, u32 n) { return n < kBits ? static_cast<T>(a << n) : T{0}; });
 }
 template <class T>
 HWY_INLINE void shift_right(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
@@ -303,7 +366,8 @@ HWY_INLINE void shift_right(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     if (n < kBits) {
       // Arithmetic 64-bit shifts lack an instruction below AVX-512 and are left to the loop.
       if constexpr (!(kSigned && sizeof(T) == 8)) {
-        return map1<T>(in, f, g0, g1, [n](auto a) { return hn::ShiftRightSame(a, static_cast<int>(n)); });
+        return map1<T>(in, f, g0, g1,
+                       [n](auto a) { return hn::ShiftRightSame(a, static_cast<int>(n)); });
       }
     }
   }
@@ -313,8 +377,8 @@ HWY_INLINE void shift_right(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   });
 }
 
-// Division by zero gives all ones (quotient) and the dividend (remainder), as the hardware does in practice; PTX leaves
-// it unspecified. The one overflowing signed division wraps.
+// Division by zero gives all ones (quotient) and the dividend (remainder), as the hardware does in
+// practice; PTX leaves it unspecified. The one overflowing signed division wraps.
 template <class T>
 HWY_INLINE T quotient(T a, T b) {
   if (b == 0) return static_cast<T>(~T{0});
@@ -329,24 +393,30 @@ HWY_INLINE T remainder(T a, T b) {
     if (b == -1) return 0;
   return static_cast<T>(a % b);
 }
-// A divisor that all lanes share (the usual case: an extent of a tensor) divides exactly through double: a quotient q = a / d
-// that is no integer is at least 1/d away from the next one, and its rounding error is below 2^-53 q < 2^-21 / d.
+// A divisor that all lanes share (the usual case: an extent of a tensor) divides exactly through
+// double: a quotient q = a / d that is no integer is at least 1/d away from the next one, and its
+// rounding error is below 2^-53 q < 2^-21 / d.
 template <class T>
 HWY_INLINE void divide32(const BoundInst& in, Frame& f, u32 g0, u32 g1, bool rest) {
   if (in.src[1].mask == 0 && *at<T>(f, in.src[1]) != 0) {
     const T divisor = *at<T>(f, in.src[1]);
     if (!(std::is_signed_v<T> && divisor == static_cast<T>(-1))) {
       const double d = static_cast<double>(divisor);
-      auto quotient_of = [d](T a) { return static_cast<T>(static_cast<s64>(static_cast<double>(a) / d)); };
+      auto quotient_of = [d](T a) {
+        return static_cast<T>(static_cast<s64>(static_cast<double>(a) / d));
+      };
       if (!rest) return loop2<T, T, T>(in, f, g0, g1, [&](T a, T) { return quotient_of(a); });
       using U = std::make_unsigned_t<T>;
       return loop2<T, T, T>(in, f, g0, g1, [&](T a, T b) {
-        return static_cast<T>(static_cast<U>(a) - static_cast<U>(quotient_of(a)) * static_cast<U>(b));
+        return static_cast<T>(static_cast<U>(a) -
+                              static_cast<U>(quotient_of(a)) * static_cast<U>(b));
       });
     }
   }
-  if (rest) loop2<T, T, T>(in, f, g0, g1, [](T a, T b) { return remainder(a, b); });
-  else loop2<T, T, T>(in, f, g0, g1, [](T a, T b) { return quotient(a, b); });
+  if (rest)
+    loop2<T, T, T>(in, f, g0, g1, [](T a, T b) { return remainder(a, b); });
+  else
+    loop2<T, T, T>(in, f, g0, g1, [](T a, T b) { return quotient(a, b); });
 }
 
 __extension__ typedef unsigned __int128 u128;
@@ -357,17 +427,20 @@ HWY_INLINE s64 mul_hi(s64 a, s64 b) { return static_cast<s64>((static_cast<s128>
 template <class T>
 HWY_INLINE T reverse_bits(T v) {
   T r = 0;
-  for (std::size_t i = 0; i < 8 * sizeof(T); ++i) r = static_cast<T>(r | ((v >> i & 1) << (8 * sizeof(T) - 1 - i)));
+  for (std::size_t i = 0; i < 8 * sizeof(T); ++i)
+    r = static_cast<T>(r | ((v >> i & 1) << (8 * sizeof(T) - 1 - i)));
   return r;
 }
-// bfe: field of `length` bits at `position`, sign-extended when T is signed (PTX ISA, pseudo-code of bfe).
+// bfe: field of `length` bits at `position`, sign-extended when T is signed (PTX ISA, pseudo-code
+// of bfe).
 template <class T>
 HWY_INLINE T extract_field(T a, u32 position, u32 length) {
   using U = std::make_unsigned_t<T>;
   constexpr u32 kMsb = 8 * sizeof(T) - 1;
   u32 pos = position & 255, len = length & 255;
   U sign = 0;
-  if (std::is_signed_v<T> && len != 0) sign = static_cast<U>(a) >> std::min(pos + len - 1, kMsb) & 1;
+  if (std::is_signed_v<T> && len != 0)
+    sign = static_cast<U>(a) >> std::min(pos + len - 1, kMsb) & 1;
   U out = 0;
   for (u32 i = 0; i <= kMsb; ++i) {
     U bit = i < len && pos + i <= kMsb ? static_cast<U>(a) >> (pos + i) & 1 : sign;
@@ -390,8 +463,9 @@ template <class U>
 HWY_INLINE void bfi(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   U* d = at<U>(f, in.dst[0]);
   for (std::size_t i = g0 * kGroupLanes; i < g1 * kGroupLanes; ++i)
-    d[i] = insert_field<U>(at<U>(f, in.src[0])[lane(i, in.src[0])], at<U>(f, in.src[1])[lane(i, in.src[1])],
-                           at<u32>(f, in.src[2])[lane(i, in.src[2])], at<u32>(f, in.src[3])[lane(i, in.src[3])]);
+    d[i] = insert_field<U>(
+        at<U>(f, in.src[0])[lane(i, in.src[0])], at<U>(f, in.src[1])[lane(i, in.src[1])],
+        at<u32>(f, in.src[2])[lane(i, in.src[2])], at<u32>(f, in.src[3])[lane(i, in.src[3])]);
 }
 HWY_INLINE u32 permute_bytes(u32 a, u32 b, u32 selector) {
   u64 both = a | static_cast<u64>(b) << 32;
@@ -411,22 +485,31 @@ HWY_INLINE u32 lop3(u32 a, u32 b, u32 c, u32 table) {
   return out;
 }
 
-// ---- conversions ----------------------------------------------------------------------------------------------------------
+// ---- conversions
+// ----------------------------------------------------------------------------------------------------------
 
 template <class F>
 HWY_INLINE F rounded(F v, Rounding r) {
   switch (r) {
-    case Rounding::kNearest: return std::nearbyint(v);  // the rounding mode is never changed: ties to even
-    case Rounding::kZero: return std::trunc(v);
-    case Rounding::kDown: return std::floor(v);
-    case Rounding::kUp: return std::ceil(v);
+    case Rounding::kNearest:
+      return std::nearbyint(v);  // the rounding mode is never changed: ties to even
+    case Rounding::kZero:
+      return std::trunc(v);
+    case Rounding::kDown:
+      return std::floor(v);
+    case Rounding::kUp:
+      return std::ceil(v);
   }
   return v;
 }
-// Float to integer saturates; NaN gives 0 for 32-bit results and 0x8000... for 64-bit ones, as PTX says.
+// Float to integer saturates; NaN gives 0 for 32-bit results and 0x8000... for 64-bit ones, as PTX
+// says.
 template <class I, class F>
 HWY_INLINE I saturated(F v) {
-  if (v != v) return sizeof(I) == 8 || sizeof(F) == 8 ? static_cast<I>(sizeof(I) == 8 ? u64{1} << 63 : u32{1} << 31) : I{0};
+  if (v != v)
+    return sizeof(I) == 8 || sizeof(F) == 8
+               ? static_cast<I>(sizeof(I) == 8 ? u64{1} << 63 : u32{1} << 31)
+               : I{0};
   constexpr int kBits = 8 * sizeof(I) - (std::is_signed_v<I> ? 1 : 0);
   F top = std::ldexp(F{1}, kBits);
   if (v >= top) return std::numeric_limits<I>::max();
@@ -444,22 +527,42 @@ HWY_INLINE void round_to_integral(const BoundInst& in, Frame& f, u32 g0, u32 g1)
   loop1<F, F>(in, f, g0, g1, [r](F v) { return canonical_of(rounded(v, r)); });
 }
 
-// ---- one function per operation ---------------------------------------------------------------------------------------------
+// ---- one function per operation
+// ---------------------------------------------------------------------------------------------
 
 #define EXEC(name) void Exec##name(const BoundInst& in, Frame& f, u32 g0, u32 g1)
-#define MAP1(name, T, expr) EXEC(name) { map1<T>(in, f, g0, g1, [](auto a) { return expr; }); }
-#define MAP2(name, T, expr) EXEC(name) { map2<T>(in, f, g0, g1, [](auto a, auto b) { return expr; }); }
-#define LOOP1(name, D, A, expr) EXEC(name) { loop1<D, A>(in, f, g0, g1, [](A a) -> D { return expr; }); }
-#define LOOP2(name, D, A, B, expr) EXEC(name) { loop2<D, A, B>(in, f, g0, g1, [](A a, B b) -> D { return expr; }); }
-#define LOOP3(name, D, A, B, C, expr) EXEC(name) { loop3<D, A, B, C>(in, f, g0, g1, [](A a, B b, C c) -> D { return expr; }); }
+#define MAP1(name, T, expr)                              \
+  EXEC(name) {                                           \
+    map1<T>(in, f, g0, g1, [](auto a) { return expr; }); \
+  }
+#define MAP2(name, T, expr)                                      \
+  EXEC(name) {                                                   \
+    map2<T>(in, f, g0, g1, [](auto a, auto b) { return expr; }); \
+  }
+#define LOOP1(name, D, A, expr)                                \
+  EXEC(name) {                                                 \
+    loop1<D, A>(in, f, g0, g1, [](A a) -> D { return expr; }); \
+  }
+#define LOOP2(name, D, A, B, expr)                                     \
+  EXEC(name) {                                                         \
+    loop2<D, A, B>(in, f, g0, g1, [](A a, B b) -> D { return expr; }); \
+  }
+#define LOOP3(name, D, A, B, C, expr)                                          \
+  EXEC(name) {                                                                 \
+    loop3<D, A, B, C>(in, f, g0, g1, [](A a, B b, C c) -> D { return expr; }); \
+  }
 
 MAP1(Mov32, u32, a)
 MAP1(Mov64, u64, a)
-EXEC(MovPred) { predicates2(in, f, g0, g1, [](u16 a, u16) { return a; }); }
+EXEC(MovPred) {
+  predicates2(in, f, g0, g1, [](u16 a, u16) { return a; });
+}
 MAP2(Add32, u32, hn::Add(a, b))
 MAP2(Sub32, u32, hn::Sub(a, b))
 MAP2(Mul32, u32, hn::Mul(a, b))
-EXEC(Mad32) { map3<u32>(in, f, g0, g1, [](auto a, auto b, auto c) { return hn::Add(hn::Mul(a, b), c); }); }
+EXEC(Mad32) {
+  map3<u32>(in, f, g0, g1, [](auto a, auto b, auto c) { return hn::Add(hn::Mul(a, b), c); });
+}
 LOOP2(MulHiS32, u32, s32, s32, static_cast<u32>((static_cast<s64>(a) * b) >> 32))
 LOOP2(MulHiU32, u32, u32, u32, static_cast<u32>((static_cast<u64>(a) * b) >> 32))
 EXEC(DivS32) { divide32<s32>(in, f, g0, g1, false); }
@@ -504,7 +607,8 @@ EXEC(Bfi32) { bfi<u32>(in, f, g0, g1); }
 LOOP3(Prmt32, u32, u32, u32, u32, permute_bytes(a, b, c))
 EXEC(Lop332) {
   u32 table = static_cast<u32>(in.imm);
-  loop3<u32, u32, u32, u32>(in, f, g0, g1, [table](u32 a, u32 b, u32 c) { return lop3(a, b, c, table); });
+  loop3<u32, u32, u32, u32>(in, f, g0, g1,
+                            [table](u32 a, u32 b, u32 c) { return lop3(a, b, c, table); });
 }
 LOOP1(SextB, u32, u32, static_cast<u32>(static_cast<std::int8_t>(a)))
 LOOP1(ZextB, u32, u32, a & 0xFFu)
@@ -512,8 +616,8 @@ LOOP1(SextH, u32, u32, static_cast<u32>(static_cast<std::int16_t>(a)))
 LOOP1(ZextH, u32, u32, a & 0xFFFFu)
 MAP2(Add64, u64, hn::Add(a, b))
 MAP2(Sub64, u64, hn::Sub(a, b))
-LOOP2(Mul64, u64, u64, u64, a * b)
-LOOP3(Mad64, u64, u64, u64, u64, a * b + c)
+LOOP2(Mul64, u64, u64, u64, a* b)
+LOOP3(Mad64, u64, u64, u64, u64, a* b + c)
 LOOP2(MulHiS64, s64, s64, s64, mul_hi(a, b))
 LOOP2(MulHiU64, u64, u64, u64, mul_hi(a, b))
 LOOP2(DivS64, s64, s64, s64, quotient(a, b))
@@ -539,15 +643,23 @@ LOOP1(Brev64, u64, u64, reverse_bits(a))
 LOOP3(BfeS64, s64, s64, u32, u32, extract_field(a, b, c))
 LOOP3(BfeU64, u64, u64, u32, u32, extract_field(a, b, c))
 EXEC(Bfi64) { bfi<u64>(in, f, g0, g1); }
-EXEC(MulWideS32) { wide<s32, s64>(in, f, g0, g1, [](auto, auto v, std::size_t) { return v; }); }
-EXEC(MulWideU32) { wide<u32, u64>(in, f, g0, g1, [](auto, auto v, std::size_t) { return v; }); }
+EXEC(MulWideS32) {
+  wide<s32, s64>(in, f, g0, g1, [](auto, auto v, std::size_t) { return v; });
+}
+EXEC(MulWideU32) {
+  wide<u32, u64>(in, f, g0, g1, [](auto, auto v, std::size_t) { return v; });
+}
 EXEC(MadWideS32) {
   const s64* c = at<s64>(f, in.src[2]);
-  wide<s32, s64>(in, f, g0, g1, [&](auto d, auto v, std::size_t i) { return hn::Add(v, hn::Load(d, c + lane(i, in.src[2]))); });
+  wide<s32, s64>(in, f, g0, g1, [&](auto d, auto v, std::size_t i) {
+    return hn::Add(v, hn::Load(d, c + lane(i, in.src[2])));
+  });
 }
 EXEC(MadWideU32) {
   const u64* c = at<u64>(f, in.src[2]);
-  wide<u32, u64>(in, f, g0, g1, [&](auto d, auto v, std::size_t i) { return hn::Add(v, hn::Load(d, c + lane(i, in.src[2]))); });
+  wide<u32, u64>(in, f, g0, g1, [&](auto d, auto v, std::size_t i) {
+    return hn::Add(v, hn::Load(d, c + lane(i, in.src[2])));
+  });
 }
 LOOP1(SextW, s64, s32, a)
 LOOP1(ZextW, u64, u32, a)
@@ -608,10 +720,18 @@ EXEC(SetpS64) { setp<s64>(in, f, g0, g1); }
 EXEC(SetpU64) { setp_unsigned<u64, s64>(in, f, g0, g1); }
 EXEC(SetpF32) { setp<float>(in, f, g0, g1); }
 EXEC(SetpF64) { setp<double>(in, f, g0, g1); }
-EXEC(AndPred) { predicates2(in, f, g0, g1, [](u32 a, u32 b) { return a & b; }); }
-EXEC(OrPred) { predicates2(in, f, g0, g1, [](u32 a, u32 b) { return a | b; }); }
-EXEC(XorPred) { predicates2(in, f, g0, g1, [](u32 a, u32 b) { return a ^ b; }); }
-EXEC(NotPred) { predicates2(in, f, g0, g1, [](u32 a, u32) { return ~a; }); }
+EXEC(AndPred) {
+  predicates2(in, f, g0, g1, [](u32 a, u32 b) { return a & b; });
+}
+EXEC(OrPred) {
+  predicates2(in, f, g0, g1, [](u32 a, u32 b) { return a | b; });
+}
+EXEC(XorPred) {
+  predicates2(in, f, g0, g1, [](u32 a, u32 b) { return a ^ b; });
+}
+EXEC(NotPred) {
+  predicates2(in, f, g0, g1, [](u32 a, u32) { return ~a; });
+}
 EXEC(Selp32) { selp<u32>(in, f, g0, g1); }
 EXEC(Selp64) { selp<u64>(in, f, g0, g1); }
 
@@ -636,8 +756,12 @@ void BlendLanes(T* d, const T* v, const u16* mask, u32 g0, u32 g1) {
     }
   }
 }
-void Blend32(u32* d, const u32* v, const u16* mask, u32 g0, u32 g1) { BlendLanes(d, v, mask, g0, g1); }
-void Blend64(u64* d, const u64* v, const u16* mask, u32 g0, u32 g1) { BlendLanes(d, v, mask, g0, g1); }
+void Blend32(u32* d, const u32* v, const u16* mask, u32 g0, u32 g1) {
+  BlendLanes(d, v, mask, g0, g1);
+}
+void Blend64(u64* d, const u64* v, const u16* mask, u32 g0, u32 g1) {
+  BlendLanes(d, v, mask, g0, g1);
+}
 
 }  // namespace
 }  // namespace driftc::runtime::ptx::HWY_NAMESPACE
@@ -651,20 +775,25 @@ HWY_EXPORT(Blend64);
 
 const ExecFn* plain_functions() { return HWY_DYNAMIC_DISPATCH(Table)(); }
 
-void blend_destination(const BoundInst& inst, Frame& frame, const std::uint16_t* mask, const std::byte* value, std::uint32_t first,
-                       std::uint32_t last) {
+void blend_destination(const BoundInst& inst, Frame& frame, const std::uint16_t* mask,
+                       const std::byte* value, std::uint32_t first, std::uint32_t last) {
   std::byte* d = frame.regs + inst.dst[0].offset;
   switch (inst.kind) {
     case RegKind::kW:
-      HWY_DYNAMIC_DISPATCH(Blend32)(reinterpret_cast<std::uint32_t*>(d), reinterpret_cast<const std::uint32_t*>(value), mask, first, last);
+      HWY_DYNAMIC_DISPATCH(Blend32)
+      (reinterpret_cast<std::uint32_t*>(d), reinterpret_cast<const std::uint32_t*>(value), mask,
+       first, last);
       return;
     case RegKind::kL:
-      HWY_DYNAMIC_DISPATCH(Blend64)(reinterpret_cast<std::uint64_t*>(d), reinterpret_cast<const std::uint64_t*>(value), mask, first, last);
+      HWY_DYNAMIC_DISPATCH(Blend64)
+      (reinterpret_cast<std::uint64_t*>(d), reinterpret_cast<const std::uint64_t*>(value), mask,
+       first, last);
       return;
     case RegKind::kP: {
       std::uint16_t* p = reinterpret_cast<std::uint16_t*>(d);
       const std::uint16_t* v = reinterpret_cast<const std::uint16_t*>(value);
-      for (std::uint32_t g = first; g < last; ++g) p[g] = static_cast<std::uint16_t>((p[g] & ~mask[g]) | (v[g] & mask[g]));
+      for (std::uint32_t g = first; g < last; ++g)
+        p[g] = static_cast<std::uint16_t>((p[g] & ~mask[g]) | (v[g] & mask[g]));
       return;
     }
     case RegKind::kNone:

@@ -1,6 +1,7 @@
-// Outer-product regions (region.h): 16 lanes at a time, a tile of accumulators in machine registers through all steps.
-// Multiplicands are used where they lie when the lanes of a group read one element or 16 consecutive ones; that is
-// seen from the addresses at run time, so nothing has to be proved about them. Others are gathered first.
+// Outer-product regions (region.h): 16 lanes at a time, a tile of accumulators in machine registers
+// through all steps. Multiplicands are used where they lie when the lanes of a group read one
+// element or 16 consecutive ones; that is seen from the addresses at run time, so nothing has to be
+// proved about them. Others are gathered first.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/ptx/exec_region.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)  // see exec_plain.cpp
@@ -33,7 +34,8 @@ HWY_INLINE V fma(V a, V b, V c) {
 #endif
 }
 
-// The loops over rows and columns must be unrolled completely, or the accumulators would live in memory.
+// The loops over rows and columns must be unrolled completely, or the accumulators would live in
+// memory.
 #define DRIFTC_UNROLL _Pragma("GCC unroll 16")
 
 enum class Form { kSplat, kVector };  // one element for all lanes, or an element per lane
@@ -96,12 +98,16 @@ void RunTile(const TileRun& run) {
     V acc[R * C];
     DRIFTC_UNROLL for (u32 n = 0; n < R * C; ++n) {
       const Place& p = tile.in[n];
-      acc[n] = hn::Load(d, reinterpret_cast<const float*>(run.frame->regs + p.offset) + (p.mask ? i0 : 0));
+      acc[n] = hn::Load(
+          d, reinterpret_cast<const float*>(run.frame->regs + p.offset) + (p.mask ? i0 : 0));
     }
-    if (run.linear) steps<R, C, FA, FB, true>(run, k, acc);
-    else steps<R, C, FA, FB, false>(run, k, acc);
+    if (run.linear)
+      steps<R, C, FA, FB, true>(run, k, acc);
+    else
+      steps<R, C, FA, FB, false>(run, k, acc);
     DRIFTC_UNROLL for (u32 n = 0; n < R * C; ++n) {
-      // A NaN stays a NaN through the rest of its chain, so its bits can be made canonical at the end.
+      // A NaN stays a NaN through the rest of its chain, so its bits can be made canonical at the
+      // end.
       V v = hn::IfThenElse(hn::IsNaN(acc[n]), nan, acc[n]);
       hn::Store(v, d, reinterpret_cast<float*>(run.frame->regs + tile.out[n].offset) + i0);
     }
@@ -112,29 +118,39 @@ using TileFn = void (*)(const TileRun&);
 
 template <u32 R, u32 C>
 TileFn pick_form(Form a, Form b) {
-  if (a == Form::kSplat) return b == Form::kSplat ? &RunTile<R, C, Form::kSplat, Form::kSplat> : &RunTile<R, C, Form::kSplat, Form::kVector>;
-  return b == Form::kSplat ? &RunTile<R, C, Form::kVector, Form::kSplat> : &RunTile<R, C, Form::kVector, Form::kVector>;
+  if (a == Form::kSplat)
+    return b == Form::kSplat ? &RunTile<R, C, Form::kSplat, Form::kSplat>
+                             : &RunTile<R, C, Form::kSplat, Form::kVector>;
+  return b == Form::kSplat ? &RunTile<R, C, Form::kVector, Form::kSplat>
+                           : &RunTile<R, C, Form::kVector, Form::kVector>;
 }
 template <u32 R>
 TileFn pick_columns(u32 columns, Form a, Form b) {
   switch (columns) {
-    case 4: return pick_form<R, 4>(a, b);
-    case 2: return pick_form<R, 2>(a, b);
-    default: return pick_form<R, 1>(a, b);
+    case 4:
+      return pick_form<R, 4>(a, b);
+    case 2:
+      return pick_form<R, 2>(a, b);
+    default:
+      return pick_form<R, 1>(a, b);
   }
 }
 TileFn pick(u32 rows, u32 columns, Form a, Form b) {
   switch (rows) {
-    case 4: return pick_columns<4>(columns, a, b);
-    case 2: return pick_columns<2>(columns, a, b);
-    default: return pick_columns<1>(columns, a, b);
+    case 4:
+      return pick_columns<4>(columns, a, b);
+    case 2:
+      return pick_columns<2>(columns, a, b);
+    default:
+      return pick_columns<1>(columns, a, b);
   }
 }
 
 // How the lanes of the current group see a base.
 struct Seen {
   Form form = Form::kVector;
-  const std::byte* pointer = nullptr;  // of the element at offset 0 (lane 0); null: must be gathered
+  const std::byte* pointer =
+      nullptr;  // of the element at offset 0 (lane 0); null: must be gathered
   bool gathered = false;
 };
 
@@ -167,7 +183,8 @@ class GroupRun {
       seen.pointer = base.place.mask == 0 ? slot : slot + group_ * kGroupLanes * 4;
       return true;
     }
-    const u32* a = reinterpret_cast<const u32*>(slot) + (base.place.mask == 0 ? 0 : group_ * kGroupLanes);
+    const u32* a =
+        reinterpret_cast<const u32*>(slot) + (base.place.mask == 0 ? 0 : group_ * kGroupLanes);
     const u32 first = a[0];
     bool same = true, consecutive = true;
     const hn::RebindToUnsigned<D> du;
@@ -186,16 +203,22 @@ class GroupRun {
         low_bits |= a[j];
       }
     }
-    if (low + base.min_offset < 0 || high + base.max_offset + 4 > s64{f_.shared_bytes} || ((low_bits | base.offset_bits) & 3)) return false;
+    if (low + base.min_offset < 0 || high + base.max_offset + 4 > s64{f_.shared_bytes} ||
+        ((low_bits | base.offset_bits) & 3))
+      return false;
     seen.form = same ? Form::kSplat : Form::kVector;
-    if (same || consecutive) seen.pointer = f_.shared + a[0];
-    else seen.pointer = nullptr;
+    if (same || consecutive)
+      seen.pointer = f_.shared + a[0];
+    else
+      seen.pointer = nullptr;
     addresses_ = a;
     if (!seen.pointer) gather(base, seen);
     return true;
   }
 
-  float* scratch(u32 operand) const { return reinterpret_cast<float*>(f_.region_scratch) + std::size_t{operand} * kGroupLanes; }
+  float* scratch(u32 operand) const {
+    return reinterpret_cast<float*>(f_.region_scratch) + std::size_t{operand} * kGroupLanes;
+  }
 
   void gather(const BoundRegion::Base& base, Seen& seen) {
     const D d;
@@ -204,7 +227,9 @@ class GroupRun {
     for (u32 o : *base.operands) {
       const float* p = reinterpret_cast<const float*>(f_.shared + region_.operands[o].offset);
       for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d))
-        hn::Store(hn::GatherOffset(d, p, hn::Load(di, reinterpret_cast<const std::int32_t*>(a) + k)), d, scratch(o) + k);
+        hn::Store(
+            hn::GatherOffset(d, p, hn::Load(di, reinterpret_cast<const std::int32_t*>(a) + k)), d,
+            scratch(o) + k);
     }
     seen.gathered = true;
   }
@@ -222,7 +247,8 @@ class GroupRun {
     return true;
   }
 
-  void fill(const BoundRegion::Side& side, u32 width, Form form, bool linear, const std::byte** out) {
+  void fill(const BoundRegion::Side& side, u32 width, Form form, bool linear,
+            const std::byte** out) {
     if (linear) {
       for (u32 i = 0; i < width; ++i) out[i] = seen_[side.base[i]].pointer + side.first[i];
       return;
@@ -235,10 +261,12 @@ class GroupRun {
         const D d;
         float v;
         std::memcpy(&v, seen.pointer + operand.offset, sizeof v);
-        for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) hn::Store(hn::Set(d, v), d, scratch(o) + k);
+        for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d))
+          hn::Store(hn::Set(d, v), d, scratch(o) + k);
         out[n] = reinterpret_cast<const std::byte*>(scratch(o));
       } else {
-        out[n] = seen.gathered ? reinterpret_cast<const std::byte*>(scratch(o)) : seen.pointer + operand.offset;
+        out[n] = seen.gathered ? reinterpret_cast<const std::byte*>(scratch(o))
+                               : seen.pointer + operand.offset;
       }
     }
   }

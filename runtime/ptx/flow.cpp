@@ -7,9 +7,12 @@ namespace driftc::runtime::ptx {
 
 BlockList successors(const Block& block) {
   switch (block.end) {
-    case Block::End::kReturn: return {};
-    case Block::End::kJump: return {block.target};
-    case Block::End::kBranch: return {block.target, block.next};
+    case Block::End::kReturn:
+      return {};
+    case Block::End::kJump:
+      return {block.target};
+    case Block::End::kBranch:
+      return {block.target, block.next};
   }
   return {};
 }
@@ -21,8 +24,8 @@ std::vector<BlockList> predecessors(const Code& code) {
   return out;
 }
 
-std::vector<std::uint32_t> dominators(const std::vector<BlockList>& next, const std::vector<BlockList>& previous,
-                                      std::uint32_t root) {
+std::vector<std::uint32_t> dominators(const std::vector<BlockList>& next,
+                                      const std::vector<BlockList>& previous, std::uint32_t root) {
   std::uint32_t n = static_cast<std::uint32_t>(next.size());
   constexpr std::uint32_t kNone = ~std::uint32_t{0};
   // Post-order without recursion: kernels can have thousands of blocks in a chain.
@@ -98,7 +101,8 @@ Counts count_uses(const Code& code) {
   return c;
 }
 
-// ---- joins --------------------------------------------------------------------------------------------------------
+// ---- joins
+// --------------------------------------------------------------------------------------------------------
 
 void find_joins(Code& code) {
   std::uint32_t n = static_cast<std::uint32_t>(code.blocks.size());
@@ -115,32 +119,36 @@ void find_joins(Code& code) {
   for (std::uint32_t b = 0; b < n; ++b) code.blocks[b].join = ipdom[b] == b ? n : ipdom[b];
 }
 
-// ---- uniformity ---------------------------------------------------------------------------------------------------
+// ---- uniformity
+// ---------------------------------------------------------------------------------------------------
 
 namespace {
 
-// A block that only ends its threads: lanes that go there never meet the others again, so a branch to it does not
-// make the code behind it divergent.
+// A block that only ends its threads: lanes that go there never meet the others again, so a branch
+// to it does not make the code behind it divergent.
 bool only_returns(const Code& code, std::uint32_t b) {
   return code.blocks[b].code.empty() && code.blocks[b].end == Block::End::kReturn;
 }
 
 bool has_own_result_per_lane(const Inst& i) {
-  return i.op == Op::kAtomic || i.op == Op::kShuffle || i.op == Op::kVote || i.op == Op::kActiveMask ||
-         (i.op == Op::kLoad && i.memory.space == Space::kLocal);
+  return i.op == Op::kAtomic || i.op == Op::kShuffle || i.op == Op::kVote ||
+         i.op == Op::kActiveMask || (i.op == Op::kLoad && i.memory.space == Space::kLocal);
 }
 
 }  // namespace
 
-// A register is uniform when every write of it happens with all living threads of the block together and gives all
-// of them the same value. Writes inside a divergent region (between a varying branch and its join) are not.
+// A register is uniform when every write of it happens with all living threads of the block
+// together and gives all of them the same value. Writes inside a divergent region (between a
+// varying branch and its join) are not.
 void find_uniform(Code& code, bool enable) {
   std::size_t n = code.blocks.size();
-  std::vector<char> varying(code.regs.size(), enable ? 0 : 1), divergent(n, enable ? 0 : 1), marked(n, 0);
+  std::vector<char> varying(code.regs.size(), enable ? 0 : 1), divergent(n, enable ? 0 : 1),
+      marked(n, 0);
   for (Reg r = 0; r < code.regs.size(); ++r) {
     const RegInfo& info = code.regs[r];
     if (info.is_constant) varying[r] = 0;
-    if (info.is_special) varying[r] = info.bits >= static_cast<std::uint64_t>(Special::kFirstVarying);
+    if (info.is_special)
+      varying[r] = info.bits >= static_cast<std::uint64_t>(Special::kFirstVarying);
   }
   for (bool changed = enable; changed;) {
     changed = false;

@@ -14,14 +14,14 @@ using BlockList = std::vector<std::uint32_t>;
 BlockList successors(const Block& block);
 std::vector<BlockList> predecessors(const Code& code);
 
-// Immediate dominators by the iterative algorithm of Cooper, Harvey and Kennedy over any graph given by its edges;
-// node `root` dominates all. Unreachable nodes get themselves.
-std::vector<std::uint32_t> dominators(const std::vector<BlockList>& next, const std::vector<BlockList>& previous,
-                                      std::uint32_t root);
+// Immediate dominators by the iterative algorithm of Cooper, Harvey and Kennedy over any graph
+// given by its edges; node `root` dominates all. Unreachable nodes get themselves.
+std::vector<std::uint32_t> dominators(const std::vector<BlockList>& next,
+                                      const std::vector<BlockList>& previous, std::uint32_t root);
 bool dominates(const std::vector<std::uint32_t>& idom, std::uint32_t a, std::uint32_t b);
 
-// Calls fn(reg) for every register an instruction reads, the guard included. A guarded instruction also keeps the
-// old value of its destinations in the lanes that are off, so those count as read.
+// Calls fn(reg) for every register an instruction reads, the guard included. A guarded instruction
+// also keeps the old value of its destinations in the lanes that are off, so those count as read.
 template <class F>
 void for_reads(const Inst& i, F fn) {
   for (std::uint8_t s = 0; s < i.sources; ++s) fn(i.src[s]);

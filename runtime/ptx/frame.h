@@ -1,8 +1,9 @@
 // What an executing block looks like, and the bound form of instructions. Private to runtime/ptx.
 //
-// Threads of a block are lanes 0..n-1 in the order of their linear index, in groups of 16. A register of the block is
-// an array with one element per lane (predicates: one bit per lane, 16 bits per group); a uniform register has 16
-// equal elements and is read with a lane mask of 0, so that one loop serves both.
+// Threads of a block are lanes 0..n-1 in the order of their linear index, in groups of 16. A
+// register of the block is an array with one element per lane (predicates: one bit per lane, 16
+// bits per group); a uniform register has 16 equal elements and is read with a lane mask of 0, so
+// that one loop serves both.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +22,13 @@ inline constexpr std::uint32_t kMaxGroups = kMaxLanes / kGroupLanes;
 
 struct Frame;
 struct BoundInst;
-// Executes lanes of groups [first, last). Plain operations compute every lane of them; the others consult the mask.
-using ExecFn = void (*)(const BoundInst& inst, Frame& frame, std::uint32_t first, std::uint32_t last);
+// Executes lanes of groups [first, last). Plain operations compute every lane of them; the others
+// consult the mask.
+using ExecFn = void (*)(const BoundInst& inst, Frame& frame, std::uint32_t first,
+                        std::uint32_t last);
 
-// Where a register lives: byte offset in the register file, and the mask to apply to a lane (or group) index.
+// Where a register lives: byte offset in the register file, and the mask to apply to a lane (or
+// group) index.
 struct Place {
   std::uint32_t offset = 0;
   std::uint32_t mask = 0;  // 0 for uniform registers, ~0 otherwise
@@ -37,14 +41,14 @@ struct BoundInst {
   Place dst[4], src[5];
   Place guard;
   std::int64_t imm = 0;
-  const Inst* inst = nullptr;       // for reports and rare details
+  const Inst* inst = nullptr;  // for reports and rare details
   const BoundRegion* region = nullptr;
   Memory memory;
-  RegKind kind = RegKind::kNone;    // of dst[0]
+  RegKind kind = RegKind::kNone;  // of dst[0]
   std::uint8_t destinations = 0, sources = 0;
   bool guarded = false, guard_negated = false;
-  bool uniform = false;             // once, for group 0
-  bool plain = true;                // the mask is applied by the caller
+  bool uniform = false;  // once, for group 0
+  bool plain = true;     // the mask is applied by the caller
 };
 
 // A region with its registers placed and its operand tables laid out for the kernels.
@@ -53,10 +57,10 @@ struct BoundRegion {
     Place place;
     bool is_address = false;
     std::int32_t min_offset = 0, max_offset = 0;
-    std::uint32_t offset_bits = 0;        // all offsets or-ed: alignment
+    std::uint32_t offset_bits = 0;  // all offsets or-ed: alignment
     const std::vector<std::uint32_t>* operands = nullptr;
   };
-  struct Side {                         // the rows, or the columns, of a tile
+  struct Side {                           // the rows, or the columns, of a tile
     std::vector<std::uint32_t> operands;  // [step * side + i]
     std::vector<std::uint32_t> base;      // per row, or Region::kMixed
     std::vector<std::int32_t> first;      // offset at step 0, per row
@@ -73,10 +77,18 @@ struct BoundRegion {
   std::vector<Region::Operand> operands;
   std::vector<Tile> tiles;
   std::vector<BoundInst> fallback;
-  std::uint32_t max_pointers = 0;       // longest pointer table a tile needs
+  std::uint32_t max_pointers = 0;  // longest pointer table a tile needs
 };
 
-enum class FaultKind : std::uint8_t { kNone, kOutOfBounds, kMisaligned, kReadOnly, kTrap, kDivergentBarrier, kSteps };
+enum class FaultKind : std::uint8_t {
+  kNone,
+  kOutOfBounds,
+  kMisaligned,
+  kReadOnly,
+  kTrap,
+  kDivergentBarrier,
+  kSteps
+};
 
 struct Fault {
   FaultKind kind = FaultKind::kNone;
@@ -91,12 +103,12 @@ struct Frame {
   std::byte* regs = nullptr;
   std::byte* shared = nullptr;
   std::uint32_t shared_bytes = 0;
-  std::byte* local = nullptr;            // one area of local_bytes per lane
+  std::byte* local = nullptr;  // one area of local_bytes per lane
   std::uint32_t local_bytes = 0;
   const std::byte* params = nullptr;
-  const std::uint16_t* active = nullptr; // bits of the lanes that execute now, per group
+  const std::uint16_t* active = nullptr;  // bits of the lanes that execute now, per group
   std::uint32_t groups = 0;
-  std::uint32_t lanes = 0;               // threads of the block
+  std::uint32_t lanes = 0;  // threads of the block
   // The buffer used last; most accesses hit it. Others are looked up.
   std::uint64_t cached_begin = 1, cached_end = 0;
   bool cached_writable = false;
@@ -106,21 +118,25 @@ struct Frame {
   const std::byte** region_pointers = nullptr;
   Fault fault;
 
-  void fail(FaultKind kind, const Inst* inst, std::uint32_t lane, std::uint64_t address, std::uint32_t bytes, bool write) {
+  void fail(FaultKind kind, const Inst* inst, std::uint32_t lane, std::uint64_t address,
+            std::uint32_t bytes, bool write) {
     if (fault.kind == FaultKind::kNone) fault = {kind, inst, lane, address, bytes, write};
   }
-  // Makes the cached buffer the one that holds [address, address + bytes); false when there is none.
+  // Makes the cached buffer the one that holds [address, address + bytes); false when there is
+  // none.
   bool locate(std::uint64_t address, std::uint64_t bytes);
 };
 
 // Functions of the best instruction set of this machine, by Op (regions apart).
 const ExecFn* plain_functions();
 ExecFn memory_function(Op op);
-// False when an address is out of range or misaligned: the caller then runs the fallback, which reports it.
-using RegionFn = bool (*)(const BoundRegion& region, Frame& frame, std::uint32_t first, std::uint32_t last);
+// False when an address is out of range or misaligned: the caller then runs the fallback, which
+// reports it.
+using RegionFn = bool (*)(const BoundRegion& region, Frame& frame, std::uint32_t first,
+                          std::uint32_t last);
 RegionFn region_function();
 // dst = mask ? value : dst, for the three kinds of register.
-void blend_destination(const BoundInst& inst, Frame& frame, const std::uint16_t* mask, const std::byte* value, std::uint32_t first,
-                       std::uint32_t last);
+void blend_destination(const BoundInst& inst, Frame& frame, const std::uint16_t* mask,
+                       const std::byte* value, std::uint32_t first, std::uint32_t last);
 
 }  // namespace driftc::runtime::ptx

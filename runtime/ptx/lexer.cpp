@@ -5,7 +5,8 @@ namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '%' || c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || c == '%' ||
+         c == '.';
 }
 bool is_word_part(char c) { return is_word_start(c) || is_digit(c); }
 int digit_value(char c) {
@@ -30,7 +31,8 @@ void Lexer::skip_blank() {
       while (at_ < text_.size() && text_[at_] != '\n') ++at_;
     } else if (c == '/' && at_ + 1 < text_.size() && text_[at_ + 1] == '*') {
       at_ += 2;
-      while (at_ < text_.size() && !(text_[at_] == '*' && at_ + 1 < text_.size() && text_[at_ + 1] == '/')) {
+      while (at_ < text_.size() &&
+             !(text_[at_] == '*' && at_ + 1 < text_.size() && text_[at_ + 1] == '/')) {
         if (text_[at_] == '\n') {
           ++line_;
           line_begin_ = at_ + 1;
@@ -51,11 +53,16 @@ Token Lexer::number(Token token) {
   std::size_t max_digits = 0;  // 0: bounded by overflow only
   if (text_[at_] == '0' && at_ + 1 < text_.size()) {
     char mark = text_[at_ + 1];
-    if (mark == 'x' || mark == 'X') base = 16, at_ += 2;
-    else if (mark == 'b' || mark == 'B') base = 2, at_ += 2;
-    else if (mark == 'f' || mark == 'F') base = 16, at_ += 2, max_digits = 8, token.kind = Token::Kind::kFloat32;
-    else if (mark == 'd' || mark == 'D') base = 16, at_ += 2, max_digits = 16, token.kind = Token::Kind::kFloat64;
-    else if (is_digit(mark)) base = 8, at_ += 1;
+    if (mark == 'x' || mark == 'X')
+      base = 16, at_ += 2;
+    else if (mark == 'b' || mark == 'B')
+      base = 2, at_ += 2;
+    else if (mark == 'f' || mark == 'F')
+      base = 16, at_ += 2, max_digits = 8, token.kind = Token::Kind::kFloat32;
+    else if (mark == 'd' || mark == 'D')
+      base = 16, at_ += 2, max_digits = 16, token.kind = Token::Kind::kFloat64;
+    else if (is_digit(mark))
+      base = 8, at_ += 1;
   }
   bool good = true;
   std::uint64_t value = 0;
@@ -67,8 +74,10 @@ Token Lexer::number(Token token) {
     ++digits;
     ++at_;
   }
-  if (max_digits) good = good && digits == max_digits;
-  else if (at_ < text_.size() && (text_[at_] == 'U' || text_[at_] == 'u')) ++at_;
+  if (max_digits)
+    good = good && digits == max_digits;
+  else if (at_ < text_.size() && (text_[at_] == 'U' || text_[at_] == 'u'))
+    ++at_;
   if (digits == 0) good = false;
   if (at_ < text_.size() && is_word_part(text_[at_])) good = false;  // "12abc", "1.5"
   token.text = text_.substr(begin, at_ - begin);
@@ -91,7 +100,8 @@ Token Lexer::next() {
   }
   if (is_word_start(c)) {
     while (at_ < text_.size() &&
-           (is_word_part(text_[at_]) || (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':'))) {
+           (is_word_part(text_[at_]) ||
+            (text_[at_] == ':' && at_ + 1 < text_.size() && text_[at_ + 1] == ':'))) {
       at_ += text_[at_] == ':' ? 2 : 1;  // "shared::cta" is one word
     }
     token.kind = Token::Kind::kWord;
@@ -105,7 +115,8 @@ Token Lexer::next() {
     return token;
   } else {
     static constexpr std::string_view kPunctuation = "{}[]()<>,;:+-*=@!|";
-    token.kind = kPunctuation.find(c) != std::string_view::npos ? Token::Kind::kPunct : Token::Kind::kBad;
+    token.kind =
+        kPunctuation.find(c) != std::string_view::npos ? Token::Kind::kPunct : Token::Kind::kBad;
     ++at_;
   }
   token.text = text_.substr(begin, at_ - begin);

@@ -1,6 +1,8 @@
-// Runs blocks: the whole block in lockstep, a stack of masks for divergence (each divergent branch waits for its
-// lanes at the immediate post-dominator), blocks spread over threads.
+// Runs blocks: the whole block in lockstep, a stack of masks for divergence (each divergent branch
+// waits for its lanes at the immediate post-dominator), blocks spread over threads.
 #include "runtime/ptx/machine.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,8 +12,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "ir/support/hash.h"
 #include "runtime/ptx/bind.h"
@@ -42,9 +42,12 @@ struct BlockIndex {
 // One thread's state: the memory of one block at a time.
 class Worker {
  public:
-  Worker(const BoundProgram& bound, const LaunchConfig& config, std::span<const std::byte> params, const DeviceMemory& memory,
-         const DeviceMemory& constants, const LaunchOptions& options)
-      : bound_(bound), code_(bound.program->code), config_(config), options_(options),
+  Worker(const BoundProgram& bound, const LaunchConfig& config, std::span<const std::byte> params,
+         const DeviceMemory& memory, const DeviceMemory& constants, const LaunchOptions& options)
+      : bound_(bound),
+        code_(bound.program->code),
+        config_(config),
+        options_(options),
         regs_(aligned(bound.file_bytes)),
         shared_(aligned(bound.program->static_shared_bytes + config.dynamic_shared_bytes)),
         local_(aligned(std::size_t{bound.program->local_bytes} * bound.lanes)),
@@ -64,7 +67,8 @@ class Worker {
     f_.region_pointers = region_pointers_.data();
     run_region_ = region_function();
     full_.fill(0);
-    for (std::uint32_t i = 0; i < bound.lanes; ++i) full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
+    for (std::uint32_t i = 0; i < bound.lanes; ++i)
+      full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
     preset();
   }
 
@@ -72,8 +76,8 @@ class Worker {
   const Fault& run(const BlockIndex& index) {
     f_.fault = {};
     set_block(index);
-    // Shared memory starts undefined on a GPU. NaN bits make a kernel that relies on it wrong at once, and the same
-    // way every time.
+    // Shared memory starts undefined on a GPU. NaN bits make a kernel that relies on it wrong at
+    // once, and the same way every time.
     if (f_.shared_bytes) std::memset(f_.shared, 0xFF, f_.shared_bytes);
     execute();
     return f_.fault;
@@ -85,14 +89,19 @@ class Worker {
     LaneMask mask;
   };
 
-  // ---- registers the machine fills ----------------------------------------------------------------------------------
+  // ---- registers the machine fills
+  // ----------------------------------------------------------------------------------
   void fill(const BoundProgram::Preset& p, std::uint64_t value) {
     RegKind kind = code_.regs[p.reg].kind;
     std::byte* at = f_.regs + p.place.offset;
     std::size_t lanes = p.place.mask == 0 ? kGroupLanes : std::size_t{bound_.groups} * kGroupLanes;
-    if (kind == RegKind::kW) std::fill_n(reinterpret_cast<std::uint32_t*>(at), lanes, static_cast<std::uint32_t>(value));
-    else if (kind == RegKind::kL) std::fill_n(reinterpret_cast<std::uint64_t*>(at), lanes, value);
-    else std::fill_n(reinterpret_cast<std::uint16_t*>(at), lanes / kGroupLanes, static_cast<std::uint16_t>(value ? 0xFFFF : 0));
+    if (kind == RegKind::kW)
+      std::fill_n(reinterpret_cast<std::uint32_t*>(at), lanes, static_cast<std::uint32_t>(value));
+    else if (kind == RegKind::kL)
+      std::fill_n(reinterpret_cast<std::uint64_t*>(at), lanes, value);
+    else
+      std::fill_n(reinterpret_cast<std::uint16_t*>(at), lanes / kGroupLanes,
+                  static_cast<std::uint16_t>(value ? 0xFFFF : 0));
   }
 
   void preset() {
@@ -104,19 +113,47 @@ class Worker {
       }
       Special which = static_cast<Special>(info.bits);
       switch (which) {
-        case Special::kNtidX: fill(p, config_.block[0]); break;
-        case Special::kNtidY: fill(p, config_.block[1]); break;
-        case Special::kNtidZ: fill(p, config_.block[2]); break;
-        case Special::kNctaidX: fill(p, config_.grid[0]); break;
-        case Special::kNctaidY: fill(p, config_.grid[1]); break;
-        case Special::kNctaidZ: fill(p, config_.grid[2]); break;
-        case Special::kNwarpid: fill(p, (bound_.lanes + 31) / 32); break;
-        case Special::kSharedBase: fill(p, reinterpret_cast<std::uint64_t>(f_.shared)); break;
-        case Special::kCtaidX: case Special::kCtaidY: case Special::kCtaidZ: break;  // set_block
-        case Special::kTidX: case Special::kTidY: case Special::kTidZ: case Special::kLaneId: case Special::kWarpId:
-        case Special::kLanemaskEq: case Special::kLanemaskLt: case Special::kLanemaskLe: case Special::kLanemaskGt:
-        case Special::kLanemaskGe: case Special::kLocalBase:
-          for (std::size_t i = 0; i < std::size_t{bound_.groups} * kGroupLanes; ++i) set_lane(p, which, static_cast<std::uint32_t>(i));
+        case Special::kNtidX:
+          fill(p, config_.block[0]);
+          break;
+        case Special::kNtidY:
+          fill(p, config_.block[1]);
+          break;
+        case Special::kNtidZ:
+          fill(p, config_.block[2]);
+          break;
+        case Special::kNctaidX:
+          fill(p, config_.grid[0]);
+          break;
+        case Special::kNctaidY:
+          fill(p, config_.grid[1]);
+          break;
+        case Special::kNctaidZ:
+          fill(p, config_.grid[2]);
+          break;
+        case Special::kNwarpid:
+          fill(p, (bound_.lanes + 31) / 32);
+          break;
+        case Special::kSharedBase:
+          fill(p, reinterpret_cast<std::uint64_t>(f_.shared));
+          break;
+        case Special::kCtaidX:
+        case Special::kCtaidY:
+        case Special::kCtaidZ:
+          break;  // set_block
+        case Special::kTidX:
+        case Special::kTidY:
+        case Special::kTidZ:
+        case Special::kLaneId:
+        case Special::kWarpId:
+        case Special::kLanemaskEq:
+        case Special::kLanemaskLt:
+        case Special::kLanemaskLe:
+        case Special::kLanemaskGt:
+        case Special::kLanemaskGe:
+        case Special::kLocalBase:
+          for (std::size_t i = 0; i < std::size_t{bound_.groups} * kGroupLanes; ++i)
+            set_lane(p, which, static_cast<std::uint32_t>(i));
           break;
       }
     }
@@ -124,21 +161,43 @@ class Worker {
   void set_lane(const BoundProgram::Preset& p, Special which, std::uint32_t i) {
     std::uint32_t nx = config_.block[0], ny = config_.block[1], lane = i % 32, value = 0;
     switch (which) {
-      case Special::kTidX: value = i % nx; break;
-      case Special::kTidY: value = i / nx % ny; break;
-      case Special::kTidZ: value = i / nx / ny; break;
-      case Special::kLaneId: value = lane; break;
-      case Special::kWarpId: value = i / 32; break;
-      case Special::kLanemaskEq: value = 1u << lane; break;
-      case Special::kLanemaskLt: value = (1u << lane) - 1; break;
-      case Special::kLanemaskLe: value = ((1u << lane) - 1) | 1u << lane; break;
-      case Special::kLanemaskGt: value = ~(((1u << lane) - 1) | 1u << lane); break;
-      case Special::kLanemaskGe: value = ~((1u << lane) - 1); break;
+      case Special::kTidX:
+        value = i % nx;
+        break;
+      case Special::kTidY:
+        value = i / nx % ny;
+        break;
+      case Special::kTidZ:
+        value = i / nx / ny;
+        break;
+      case Special::kLaneId:
+        value = lane;
+        break;
+      case Special::kWarpId:
+        value = i / 32;
+        break;
+      case Special::kLanemaskEq:
+        value = 1u << lane;
+        break;
+      case Special::kLanemaskLt:
+        value = (1u << lane) - 1;
+        break;
+      case Special::kLanemaskLe:
+        value = ((1u << lane) - 1) | 1u << lane;
+        break;
+      case Special::kLanemaskGt:
+        value = ~(((1u << lane) - 1) | 1u << lane);
+        break;
+      case Special::kLanemaskGe:
+        value = ~((1u << lane) - 1);
+        break;
       case Special::kLocalBase:
         // Lanes that fill up the last group have no area; they never access memory.
-        reinterpret_cast<std::uint64_t*>(f_.regs + p.place.offset)[i] = reinterpret_cast<std::uint64_t>(f_.local) + std::uint64_t{i} * f_.local_bytes;
+        reinterpret_cast<std::uint64_t*>(f_.regs + p.place.offset)[i] =
+            reinterpret_cast<std::uint64_t>(f_.local) + std::uint64_t{i} * f_.local_bytes;
         return;
-      default: return;  // uniform ones are handled by the caller
+      default:
+        return;  // uniform ones are handled by the caller
     }
     reinterpret_cast<std::uint32_t*>(f_.regs + p.place.offset)[i] = value;
   }
@@ -153,7 +212,8 @@ class Worker {
     }
   }
 
-  // ---- masks ----------------------------------------------------------------------------------------------------------
+  // ---- masks
+  // ----------------------------------------------------------------------------------------------------------
   bool empty(const LaneMask& m) const {
     for (std::uint32_t g = 0; g < f_.groups; ++g)
       if (m[g]) return false;
@@ -178,18 +238,24 @@ class Worker {
   }
   void retire(const LaneMask& m) {
     for (Entry& e : stack_)
-      for (std::uint32_t g = 0; g < f_.groups; ++g) e.mask[g] = static_cast<std::uint16_t>(e.mask[g] & ~m[g]);
-    for (std::uint32_t g = 0; g < f_.groups; ++g) alive_[g] = static_cast<std::uint16_t>(alive_[g] & ~m[g]);
+      for (std::uint32_t g = 0; g < f_.groups; ++g)
+        e.mask[g] = static_cast<std::uint16_t>(e.mask[g] & ~m[g]);
+    for (std::uint32_t g = 0; g < f_.groups; ++g)
+      alive_[g] = static_cast<std::uint16_t>(alive_[g] & ~m[g]);
   }
 
-  // ---- execution ------------------------------------------------------------------------------------------------------
+  // ---- execution
+  // ------------------------------------------------------------------------------------------------------
   void masked(const BoundInst& in) {
     LaneMask m;
     bool any = false, all = true;
-    const std::uint16_t* guard = in.guarded ? reinterpret_cast<const std::uint16_t*>(f_.regs + in.guard.offset) : nullptr;
+    const std::uint16_t* guard =
+        in.guarded ? reinterpret_cast<const std::uint16_t*>(f_.regs + in.guard.offset) : nullptr;
     for (std::uint32_t g = first_; g < last_; ++g) {
       std::uint32_t bits = f_.active[g];
-      if (guard) bits &= in.guard_negated ? ~std::uint32_t{guard[in.guard.mask & g]} : std::uint32_t{guard[in.guard.mask & g]};
+      if (guard)
+        bits &= in.guard_negated ? ~std::uint32_t{guard[in.guard.mask & g]}
+                                 : std::uint32_t{guard[in.guard.mask & g]};
       m[g] = static_cast<std::uint16_t>(bits);
       any = any || m[g];
       all = all && m[g] == full_[g];
@@ -223,17 +289,21 @@ class Worker {
     in.fn(in, f_, first_, last_);
   }
 
-  // In lockstep a barrier that all living threads reach is nothing; one that some miss would hang or race.
+  // In lockstep a barrier that all living threads reach is nothing; one that some miss would hang
+  // or race.
   void barrier(const BoundInst& in) {
     for (std::uint32_t g = 0; g < f_.groups; ++g) {
       std::uint32_t missing = alive_[g] & ~std::uint32_t{f_.active[g]};
       if (!missing) continue;
-      f_.fail(FaultKind::kDivergentBarrier, in.inst, g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(missing)), 0, 0, false);
+      f_.fail(FaultKind::kDivergentBarrier, in.inst,
+              g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(missing)), 0, 0, false);
       return;
     }
   }
 
-  bool only_returns(std::uint32_t b) const { return code_.blocks[b].code.empty() && code_.blocks[b].end == Block::End::kReturn; }
+  bool only_returns(std::uint32_t b) const {
+    return code_.blocks[b].code.empty() && code_.blocks[b].end == Block::End::kReturn;
+  }
 
   void execute() {
     std::uint32_t end = static_cast<std::uint32_t>(code_.blocks.size());
@@ -275,7 +345,8 @@ class Worker {
 
   void branch(const Block& block, const BoundBlock& bound) {
     Entry& top = stack_.back();
-    const std::uint16_t* condition = reinterpret_cast<const std::uint16_t*>(f_.regs + bound.condition.offset);
+    const std::uint16_t* condition =
+        reinterpret_cast<const std::uint16_t*>(f_.regs + bound.condition.offset);
     LaneMask taken{}, fall{};
     for (std::uint32_t g = 0; g < f_.groups; ++g) {
       std::uint32_t c = condition[bound.condition.mask & g];
@@ -303,8 +374,10 @@ class Worker {
       return;
     }
     std::uint32_t join = block.join;
-    if (join == top.join) stack_.pop_back();  // the entry below waits there for these lanes already
-    else top.pc = join;
+    if (join == top.join)
+      stack_.pop_back();  // the entry below waits there for these lanes already
+    else
+      top.pc = join;
     if (block.target != join) stack_.push_back({block.target, join, taken});
     if (block.next != join) stack_.push_back({block.next, join, fall});
   }
@@ -323,7 +396,8 @@ class Worker {
   bool partial_ = false;
 };
 
-// ---- reports ----------------------------------------------------------------------------------------------------------
+// ---- reports
+// ----------------------------------------------------------------------------------------------------------
 
 std::string describe(const Fault& f) {
   const char* verb = f.write ? "write" : "read";
@@ -331,33 +405,51 @@ std::string describe(const Fault& f) {
   if (f.inst && f.inst->memory.space == Space::kShared) space = "shared";
   if (f.inst && f.inst->memory.space == Space::kLocal) space = "local";
   switch (f.kind) {
-    case FaultKind::kNone: return "no fault";
-    case FaultKind::kOutOfBounds: return fmt::format("out-of-bounds {} of {} bytes at {} address {:#x}", verb, f.bytes, space, f.address);
-    case FaultKind::kMisaligned: return fmt::format("misaligned {} of {} bytes at {} address {:#x}", verb, f.bytes, space, f.address);
-    case FaultKind::kReadOnly: return fmt::format("write of {} bytes to read-only memory at {:#x}", f.bytes, f.address);
-    case FaultKind::kTrap: return "trap";
-    case FaultKind::kDivergentBarrier: return "barrier that this thread does not reach while others wait at it";
-    case FaultKind::kSteps: return "endless loop (the limit of steps was reached)";
+    case FaultKind::kNone:
+      return "no fault";
+    case FaultKind::kOutOfBounds:
+      return fmt::format("out-of-bounds {} of {} bytes at {} address {:#x}", verb, f.bytes, space,
+                         f.address);
+    case FaultKind::kMisaligned:
+      return fmt::format("misaligned {} of {} bytes at {} address {:#x}", verb, f.bytes, space,
+                         f.address);
+    case FaultKind::kReadOnly:
+      return fmt::format("write of {} bytes to read-only memory at {:#x}", f.bytes, f.address);
+    case FaultKind::kTrap:
+      return "trap";
+    case FaultKind::kDivergentBarrier:
+      return "barrier that this thread does not reach while others wait at it";
+    case FaultKind::kSteps:
+      return "endless loop (the limit of steps was reached)";
   }
   return "unknown fault";
 }
 
-Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const Fault& f, const BlockIndex& block, const DeviceMemory& memory) {
+Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const Fault& f,
+                  const BlockIndex& block, const DeviceMemory& memory) {
   std::uint32_t nx = config.block[0], ny = config.block[1];
-  Diagnostic d = internal_error(fmt::format("kernel '{}', block ({},{},{}), thread ({},{},{}): {}", program.name, block.at[0], block.at[1],
-                                            block.at[2], f.lane % nx, f.lane / nx % ny, f.lane / nx / ny, describe(f)));
+  Diagnostic d = internal_error(fmt::format(
+      "kernel '{}', block ({},{},{}), thread ({},{},{}): {}", program.name, block.at[0],
+      block.at[1], block.at[2], f.lane % nx, f.lane / nx % ny, f.lane / nx / ny, describe(f)));
   d.place = {program.file, f.inst ? static_cast<int>(f.inst->line) : 0, 0};
   if (f.inst && f.inst->source.line) {
-    std::string file = f.inst->source.file < program.source_files.size() ? program.source_files[f.inst->source.file] : "";
-    d.notes.push_back(fmt::format("CUDA source {}:{}", file.empty() ? "?" : file, f.inst->source.line));
+    std::string file = f.inst->source.file < program.source_files.size()
+                           ? program.source_files[f.inst->source.file]
+                           : "";
+    d.notes.push_back(
+        fmt::format("CUDA source {}:{}", file.empty() ? "?" : file, f.inst->source.line));
   }
-  bool host = f.inst && f.inst->memory.space != Space::kShared && f.inst->memory.space != Space::kLocal;
+  bool host =
+      f.inst && f.inst->memory.space != Space::kShared && f.inst->memory.space != Space::kLocal;
   if (f.kind == FaultKind::kOutOfBounds && host) {
     if (const DeviceMemory::Buffer* b = memory.nearest(f.address)) {
-      std::string where = f.address < b->begin ? fmt::format("{} bytes before its begin", b->begin - f.address)
-                                               : fmt::format("{} bytes behind its end", f.address >= b->end ? f.address - b->end : 0);
+      std::string where = f.address < b->begin
+                              ? fmt::format("{} bytes before its begin", b->begin - f.address)
+                              : fmt::format("{} bytes behind its end",
+                                            f.address >= b->end ? f.address - b->end : 0);
       if (f.address >= b->begin && f.address < b->end) where = "reaching over its end";
-      d.notes.push_back(fmt::format("nearest buffer: '{}' of {} bytes, {}", b->name, b->end - b->begin, where));
+      d.notes.push_back(
+          fmt::format("nearest buffer: '{}' of {} bytes, {}", b->name, b->end - b->begin, where));
     }
   }
   return d;
@@ -365,24 +457,36 @@ Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const 
 
 }  // namespace
 
-Result<void> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> params, DeviceMemory& memory,
-                    ThreadPool& pool, const LaunchOptions& options) {
+Result<void> launch(const Program& program, const LaunchConfig& config,
+                    std::span<const std::byte> params, DeviceMemory& memory, ThreadPool& pool,
+                    const LaunchOptions& options) {
   const ProgramCode& code = program.code();
   std::uint64_t threads = std::uint64_t{config.block[0]} * config.block[1] * config.block[2];
   std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1];
-  auto refuse = [&](std::string why) { return internal_error(fmt::format("kernel '{}' cannot be launched: {}", code.name, std::move(why))); };
-  if (config.block[0] > kMaxLanes || config.block[1] > kMaxLanes || config.block[2] > 64 || threads == 0 || threads > kMaxLanes)
-    return refuse(fmt::format("a block of {} x {} x {} threads", config.block[0], config.block[1], config.block[2]));
+  auto refuse = [&](std::string why) {
+    return internal_error(
+        fmt::format("kernel '{}' cannot be launched: {}", code.name, std::move(why)));
+  };
+  if (config.block[0] > kMaxLanes || config.block[1] > kMaxLanes || config.block[2] > 64 ||
+      threads == 0 || threads > kMaxLanes)
+    return refuse(fmt::format("a block of {} x {} x {} threads", config.block[0], config.block[1],
+                              config.block[2]));
   if (code.max_threads && threads > code.max_threads)
-    return refuse(fmt::format("{} threads in a block, but it was compiled for at most {}", threads, code.max_threads));
-  if (config.grid[1] > 65535 || config.grid[2] > 65535 || blocks == 0 || config.grid[2] == 0 || blocks * config.grid[2] > 0x7FFFFFFFu)
-    return refuse(fmt::format("a grid of {} x {} x {} blocks", config.grid[0], config.grid[1], config.grid[2]));
+    return refuse(fmt::format("{} threads in a block, but it was compiled for at most {}", threads,
+                              code.max_threads));
+  if (config.grid[1] > 65535 || config.grid[2] > 65535 || blocks == 0 || config.grid[2] == 0 ||
+      blocks * config.grid[2] > 0x7FFFFFFFu)
+    return refuse(fmt::format("a grid of {} x {} x {} blocks", config.grid[0], config.grid[1],
+                              config.grid[2]));
   blocks *= config.grid[2];
   if (std::uint64_t{code.static_shared_bytes} + config.dynamic_shared_bytes > kMaxSharedBytes)
-    return refuse(fmt::format("{} bytes of shared memory", std::uint64_t{code.static_shared_bytes} + config.dynamic_shared_bytes));
+    return refuse(fmt::format("{} bytes of shared memory", std::uint64_t{code.static_shared_bytes} +
+                                                               config.dynamic_shared_bytes));
   if (params.size() != code.parameter_bytes)
-    return refuse(fmt::format("{} bytes of arguments, expected {}", params.size(), code.parameter_bytes));
-  if (std::uint64_t{code.local_bytes} * threads > (std::uint64_t{1} << 30)) return refuse("more than 1 GiB of local memory in a block");
+    return refuse(
+        fmt::format("{} bytes of arguments, expected {}", params.size(), code.parameter_bytes));
+  if (std::uint64_t{code.local_bytes} * threads > (std::uint64_t{1} << 30))
+    return refuse("more than 1 GiB of local memory in a block");
 
   DeviceMemory constants;
   for (const Segment& s : code.segments) constants.add_readonly(s.storage.data(), s.bytes, s.name);
@@ -392,15 +496,19 @@ Result<void> launch(const Program& program, const LaunchConfig& config, std::spa
   std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];
   std::vector<std::uint32_t> order[3];
   if (code.has_global_atomics)
-    for (int d = 0; d < 3; ++d) order[d] = seeded_permutation(options.schedule_seed, config.grid[static_cast<std::size_t>(d)]);
+    for (int d = 0; d < 3; ++d)
+      order[d] =
+          seeded_permutation(options.schedule_seed, config.grid[static_cast<std::size_t>(d)]);
   auto index_of = [&](std::uint64_t b) {
-    std::uint32_t x = static_cast<std::uint32_t>(b % gx), y = static_cast<std::uint32_t>(b / gx % gy), z = static_cast<std::uint32_t>(b / gx / gy % gz);
+    std::uint32_t x = static_cast<std::uint32_t>(b % gx),
+                  y = static_cast<std::uint32_t>(b / gx % gy),
+                  z = static_cast<std::uint32_t>(b / gx / gy % gz);
     if (code.has_global_atomics) return BlockIndex{{order[0][x], order[1][y], order[2][z]}};
     return BlockIndex{{x, y, z}};
   };
 
-  // The fault of the lowest block wins, whatever the number of threads: later blocks are skipped once one failed,
-  // earlier ones still run.
+  // The fault of the lowest block wins, whatever the number of threads: later blocks are skipped
+  // once one failed, earlier ones still run.
   std::atomic<std::uint64_t> first_failed = ~std::uint64_t{0};
   std::mutex mutex;
   Fault fault;
@@ -422,11 +530,15 @@ Result<void> launch(const Program& program, const LaunchConfig& config, std::spa
   if (code.has_global_atomics || pool.threads() == 1) {
     run_range(0, blocks, 0);
   } else {
-    std::uint64_t chunk = std::max<std::uint64_t>(1, blocks / (static_cast<std::uint64_t>(pool.threads()) * 8));
+    std::uint64_t chunk =
+        std::max<std::uint64_t>(1, blocks / (static_cast<std::uint64_t>(pool.threads()) * 8));
     std::uint64_t chunks = (blocks + chunk - 1) / chunk;
-    pool.parallel_for(chunks, [&](std::size_t c, int worker) { run_range(c * chunk, std::min(blocks, (c + 1) * chunk), worker); });
+    pool.parallel_for(chunks, [&](std::size_t c, int worker) {
+      run_range(c * chunk, std::min(blocks, (c + 1) * chunk), worker);
+    });
   }
-  if (fault.kind != FaultKind::kNone) return report(code, config, fault, index_of(first_failed.load()), memory);
+  if (fault.kind != FaultKind::kNone)
+    return report(code, config, fault, index_of(first_failed.load()), memory);
   return {};
 }
 

@@ -1,6 +1,7 @@
-// Runs a decoded kernel on the CPU: whole blocks in lockstep, blocks spread over the threads of a pool.
-// Results depend on the program, the arguments and the seed only: not on threads, vector width or timing.
-// Errors (kInternal: a generated kernel misbehaved) name kernel, PTX line, CUDA line, block, thread, address.
+// Runs a decoded kernel on the CPU: whole blocks in lockstep, blocks spread over the threads of a
+// pool. Results depend on the program, the arguments and the seed only: not on threads, vector
+// width or timing. Errors (kInternal: a generated kernel misbehaved) name kernel, PTX line, CUDA
+// line, block, thread, address.
 #pragma once
 
 #include <array>
@@ -18,21 +19,25 @@ namespace driftc::runtime::ptx {
 struct LaunchConfig {
   std::array<std::uint32_t, 3> grid{1, 1, 1};   // blocks in x, y, z
   std::array<std::uint32_t, 3> block{1, 1, 1};  // threads in x, y, z; at most 1024 together
-  std::uint32_t dynamic_shared_bytes = 0;       // extern __shared__; at most 227 KiB with the static part
+  std::uint32_t dynamic_shared_bytes =
+      0;  // extern __shared__; at most 227 KiB with the static part
 };
 
 struct LaunchOptions {
   // Order of blocks where it can matter (global atomics): each grid dimension runs in the order
-  // seeded_permutation(schedule_seed, extent) (ir/support/hash.h), z outermost, x innermost. 0: ascending.
+  // seeded_permutation(schedule_seed, extent) (ir/support/hash.h), z outermost, x innermost. 0:
+  // ascending.
   std::uint64_t schedule_seed = 0;
   // Races, never-written memory, ... (a later issue; not read yet). Bounds are always checked.
   bool check = false;
-  // A kernel that executes more than this many basic blocks in one thread block is reported as hanging.
+  // A kernel that executes more than this many basic blocks in one thread block is reported as
+  // hanging.
   std::uint64_t max_steps_per_block = std::uint64_t{1} << 32;
 };
 
 // `params` as ArgumentPacker builds it; its size must match the kernel's parameters.
-Result<void> launch(const Program& program, const LaunchConfig& config, std::span<const std::byte> params,
-                    DeviceMemory& memory, ThreadPool& pool, const LaunchOptions& options = {});
+Result<void> launch(const Program& program, const LaunchConfig& config,
+                    std::span<const std::byte> params, DeviceMemory& memory, ThreadPool& pool,
+                    const LaunchOptions& options = {});
 
 }  // namespace driftc::runtime::ptx

@@ -12,10 +12,12 @@ namespace driftc::runtime::ptx {
 
 void DeviceMemory::Free::operator()(void* p) const { std::free(p); }
 
-std::uint64_t DeviceMemory::insert(std::uint64_t begin, std::size_t bytes, bool writable, std::string name) {
+std::uint64_t DeviceMemory::insert(std::uint64_t begin, std::size_t bytes, bool writable,
+                                   std::string name) {
   if (bytes == 0) return begin;
-  auto at = std::upper_bound(buffers_.begin(), buffers_.end(), begin,
-                             [](std::uint64_t b, const Buffer& buffer) { return b < buffer.begin; });
+  auto at =
+      std::upper_bound(buffers_.begin(), buffers_.end(), begin,
+                       [](std::uint64_t b, const Buffer& buffer) { return b < buffer.begin; });
   bool overlaps = (at != buffers_.end() && at->begin < begin + bytes) ||
                   (at != buffers_.begin() && std::prev(at)->end > begin);
   DRIFTC_ASSERT(!overlaps, "device buffers overlap");
@@ -42,7 +44,8 @@ std::uint64_t DeviceMemory::allocate(std::size_t bytes, std::string name) {
 
 void DeviceMemory::remove(std::uint64_t address) {
   std::erase_if(buffers_, [&](const Buffer& b) { return b.begin == address; });
-  std::erase_if(owned_, [&](const auto& p) { return std::bit_cast<std::uint64_t>(p.get()) == address; });
+  std::erase_if(owned_,
+                [&](const auto& p) { return std::bit_cast<std::uint64_t>(p.get()) == address; });
 }
 
 void DeviceMemory::clear() {
@@ -51,8 +54,9 @@ void DeviceMemory::clear() {
 }
 
 const DeviceMemory::Buffer* DeviceMemory::find(std::uint64_t address, std::uint64_t bytes) const {
-  auto at = std::upper_bound(buffers_.begin(), buffers_.end(), address,
-                             [](std::uint64_t b, const Buffer& buffer) { return b < buffer.begin; });
+  auto at =
+      std::upper_bound(buffers_.begin(), buffers_.end(), address,
+                       [](std::uint64_t b, const Buffer& buffer) { return b < buffer.begin; });
   if (at == buffers_.begin()) return nullptr;
   --at;
   return address <= at->end && bytes <= at->end - address ? &*at : nullptr;

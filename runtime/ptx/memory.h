@@ -1,6 +1,6 @@
-// Global memory of the simulated device. A device address is the host address of the byte, so tensors are
-// used in place; every access of a kernel is checked against the buffers registered here, and one outside all
-// of them is an error report, never a segfault.
+// Global memory of the simulated device. A device address is the host address of the byte, so
+// tensors are used in place; every access of a kernel is checked against the buffers registered
+// here, and one outside all of them is an error report, never a segfault.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ class DeviceMemory {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;  // one past the last byte
     bool writable = true;
-    std::string name;       // for reports
+    std::string name;  // for reports
   };
 
-  // Borrowed memory: must outlive its registration. Returns the device address. Zero bytes are not registered.
-  // Buffers must not overlap.
+  // Borrowed memory: must outlive its registration. Returns the device address. Zero bytes are not
+  // registered. Buffers must not overlap.
   std::uint64_t add(void* data, std::size_t bytes, std::string name);
   std::uint64_t add_readonly(const void* data, std::size_t bytes, std::string name);
   // Owned memory, zeroed, aligned to 256 bytes as cudaMalloc does.

@@ -1,21 +1,22 @@
 #include "runtime/ptx/parser.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "runtime/ptx/lexer.h"
 
 namespace driftc::runtime::ptx {
 namespace {
 
-// Limits with reasons: what NVRTC prints stays far below; a hostile text is refused before memory is taken.
+// Limits with reasons: what NVRTC prints stays far below; a hostile text is refused before memory
+// is taken.
 constexpr std::size_t kMaxText = 64u << 20;
-constexpr std::uint64_t kMaxVariableBytes = 1u << 28;     // a .const or .global table
+constexpr std::uint64_t kMaxVariableBytes = 1u << 28;  // a .const or .global table
 constexpr std::uint64_t kMaxInitializerBytes = 1u << 26;
-constexpr std::uint64_t kMaxRegisters = 1u << 20;         // per kernel
+constexpr std::uint64_t kMaxRegisters = 1u << 20;  // per kernel
 constexpr std::size_t kMaxVector = 8;
 
 class Parser {
@@ -43,7 +44,8 @@ class Parser {
       if (begin != std::string_view::npos) ++begin;
     }
     if (begin != std::string_view::npos)
-      d.source_line = std::string(text_.substr(begin, std::min<std::size_t>(text_.find('\n', begin) - begin, 200)));
+      d.source_line = std::string(
+          text_.substr(begin, std::min<std::size_t>(text_.find('\n', begin) - begin, 200)));
     d.caret_length = static_cast<int>(std::clamp<std::size_t>(token.text.size(), 1, 40));
     error_ = std::move(d);
     return false;
@@ -69,20 +71,23 @@ class Parser {
     return true;
   }
   bool word(std::string& out, const char* what) {
-    if (token_.kind != Token::Kind::kWord) return fail(fmt::format("expected {}, found {}", what, found()));
+    if (token_.kind != Token::Kind::kWord)
+      return fail(fmt::format("expected {}, found {}", what, found()));
     out = token_.text;
     advance();
     return true;
   }
   bool integer(std::uint64_t& out, const char* what) {
-    if (token_.kind != Token::Kind::kInteger) return fail(fmt::format("expected {}, found {}", what, found()));
+    if (token_.kind != Token::Kind::kInteger)
+      return fail(fmt::format("expected {}, found {}", what, found()));
     out = token_.bits;
     advance();
     return true;
   }
 
   bool top_level() {
-    if (token_.kind != Token::Kind::kWord) return fail(fmt::format("expected a directive, found {}", found()));
+    if (token_.kind != Token::Kind::kWord)
+      return fail(fmt::format("expected a directive, found {}", found()));
     if (text_.size() > kMaxText) return fail("the text is larger than 64 MiB");
     std::string_view t = token_.text;
     if (t == ".version") {
@@ -113,7 +118,8 @@ class Parser {
 
   std::string rest_of_line() {
     // The lexer already stands behind the directive's word; scan the raw text.
-    std::size_t begin = static_cast<std::size_t>(token_.text.data() - text_.data()) + token_.text.size();
+    std::size_t begin =
+        static_cast<std::size_t>(token_.text.data() - text_.data()) + token_.text.size();
     std::size_t end = std::min(text_.find('\n', begin), text_.size());
     std::string out(text_.substr(begin, std::min<std::size_t>(end - begin, 40)));
     std::erase_if(out, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
@@ -183,7 +189,8 @@ class Parser {
 
   // .shared .align 16 .b8 name[1024]   (initialisers for .const and .global)
   bool variable(Variable& v) {
-    std::optional<Space> space = token_.kind == Token::Kind::kWord ? space_of(token_.text) : std::nullopt;
+    std::optional<Space> space =
+        token_.kind == Token::Kind::kWord ? space_of(token_.text) : std::nullopt;
     if (!space) return fail(fmt::format("expected a state space, found {}", found()));
     v.space = *space;
     advance();
@@ -220,9 +227,11 @@ class Parser {
       }
     }
     if (v.type == Type::kNone) {
-      if (token_.kind != Token::Kind::kWord || token_.text[0] != '.') return fail(fmt::format("expected a type, found {}", found()));
+      if (token_.kind != Token::Kind::kWord || token_.text[0] != '.')
+        return fail(fmt::format("expected a type, found {}", found()));
       v.type = type_of(token_.text.substr(1));
-      if (v.type == Type::kNone || v.type == Type::kPred) return fail(fmt::format("unknown type {}", found()));
+      if (v.type == Type::kNone || v.type == Type::kPred)
+        return fail(fmt::format("unknown type {}", found()));
       advance();
       if (take_word(".ptr")) {
         while (token_.kind == Token::Kind::kWord && space_of(token_.text)) advance();
@@ -234,8 +243,10 @@ class Parser {
     }
     if (!word(v.name, "a name")) return false;
     std::uint64_t element = bytes_of(v.type) * lanes;
-    if (element == 0) return fail(fmt::format("a variable of type {} is not supported", name_of(v.type)));
-    if (v.alignment == 0) v.alignment = static_cast<std::uint32_t>(std::min<std::uint64_t>(element, 16));
+    if (element == 0)
+      return fail(fmt::format("a variable of type {} is not supported", name_of(v.type)));
+    if (v.alignment == 0)
+      v.alignment = static_cast<std::uint32_t>(std::min<std::uint64_t>(element, 16));
     std::uint64_t count = 1;
     while (take('[')) {
       if (take(']')) {
@@ -245,7 +256,8 @@ class Parser {
       std::uint64_t n = 0;
       Token at = token_;
       if (!integer(n, "a length") || !expect(']')) return false;
-      if (n > kMaxVariableBytes || count * n > kMaxVariableBytes) return fail_at(at, "the array is too large");
+      if (n > kMaxVariableBytes || count * n > kMaxVariableBytes)
+        return fail_at(at, "the array is too large");
       count *= n;
     }
     if (count * element > kMaxVariableBytes) return fail("the array is too large");
@@ -255,7 +267,8 @@ class Parser {
   }
 
   bool initializer(Variable& v) {
-    if (v.space != Space::kConst && v.space != Space::kGlobal) return fail("only .const and .global take initialisers");
+    if (v.space != Space::kConst && v.space != Space::kGlobal)
+      return fail("only .const and .global take initialisers");
     unsigned width = bytes_of(v.type);
     int depth = 0;
     do {
@@ -267,16 +280,24 @@ class Parser {
       } else {
         bool negative = take('-');
         std::uint64_t bits = token_.bits;
-        if (token_.kind == Token::Kind::kFloat32 && width == 8) return fail("a 32-bit float in a 64-bit table");
+        if (token_.kind == Token::Kind::kFloat32 && width == 8)
+          return fail("a 32-bit float in a 64-bit table");
         if (token_.kind != Token::Kind::kInteger && token_.kind != Token::Kind::kFloat32 &&
             token_.kind != Token::Kind::kFloat64)
-          return fail(fmt::format("expected a number, found {} (addresses in initialisers are not supported)", found()));
+          return fail(fmt::format(
+              "expected a number, found {} (addresses in initialisers are not supported)",
+              found()));
         if (negative) bits = ~bits + 1;
         advance();
-        if (v.initializer.size() + width > std::min<std::uint64_t>(std::max<std::uint64_t>(v.bytes, width), kMaxInitializerBytes) && v.bytes != 0)
+        if (v.initializer.size() + width >
+                std::min<std::uint64_t>(std::max<std::uint64_t>(v.bytes, width),
+                                        kMaxInitializerBytes) &&
+            v.bytes != 0)
           return fail("more values than the array holds");
-        if (v.initializer.size() > kMaxInitializerBytes) return fail("the initialiser is too large");
-        for (unsigned i = 0; i < width; ++i) v.initializer.push_back(static_cast<std::uint8_t>(bits >> (8 * i)));
+        if (v.initializer.size() > kMaxInitializerBytes)
+          return fail("the initialiser is too large");
+        for (unsigned i = 0; i < width; ++i)
+          v.initializer.push_back(static_cast<std::uint8_t>(bits >> (8 * i)));
       }
     } while (depth > 0);
     if (v.bytes == 0) v.bytes = v.initializer.size();
@@ -296,7 +317,8 @@ class Parser {
     if (take('(')) {
       while (!token_.is(')')) {
         Variable v;
-        if (token_.is_word(".reg")) return fail("functions with register parameters are not supported");
+        if (token_.is_word(".reg"))
+          return fail("functions with register parameters are not supported");
         if (!variable(v)) return false;
         e.parameters.push_back(std::move(v));
         if (!take(',')) break;
@@ -310,11 +332,12 @@ class Parser {
         do {
           std::uint64_t n = 0;
           if (!integer(n, "a thread count")) return false;
-          if (n == 0 || n > 1024 || (product *= n) > 1024) return fail("more than 1024 threads in a block");
+          if (n == 0 || n > 1024 || (product *= n) > 1024)
+            return fail("more than 1024 threads in a block");
         } while (take(','));
         e.max_threads = static_cast<std::uint32_t>(product);
-      } else if (token_.is_word(".minnctapersm") || token_.is_word(".maxnreg") || token_.is_word(".maxclusterrank") ||
-                 token_.is_word(".noreturn")) {
+      } else if (token_.is_word(".minnctapersm") || token_.is_word(".maxnreg") ||
+                 token_.is_word(".maxclusterrank") || token_.is_word(".noreturn")) {
         advance();
         if (token_.kind == Token::Kind::kInteger) advance();
       } else {
@@ -330,8 +353,8 @@ class Parser {
     return true;
   }
 
-  // Nested scopes ({ ... } from inline assembly) only limit register names; NVRTC makes them unique, so they are
-  // flattened. `.reg` inside one is added to the kernel's registers.
+  // Nested scopes ({ ... } from inline assembly) only limit register names; NVRTC makes them
+  // unique, so they are flattened. `.reg` inside one is added to the kernel's registers.
   bool body(Entry& e) {
     int depth = 1;
     SourceLine source;
@@ -351,7 +374,8 @@ class Parser {
         if (!instruction(e, source)) return false;
         continue;
       }
-      if (token_.kind != Token::Kind::kWord) return fail(fmt::format("expected an instruction, found {}", found()));
+      if (token_.kind != Token::Kind::kWord)
+        return fail(fmt::format("expected an instruction, found {}", found()));
       if (token_.text == ".loc") {
         if (!loc(source)) return false;
       } else if (token_.text == ".reg") {
@@ -375,7 +399,8 @@ class Parser {
   bool loc(SourceLine& source) {
     advance();
     std::uint64_t file = 0, line = 0, column = 0;
-    if (!integer(file, "a file number") || !integer(line, "a line") || !integer(column, "a column")) return false;
+    if (!integer(file, "a file number") || !integer(line, "a line") || !integer(column, "a column"))
+      return false;
     source = {static_cast<std::uint32_t>(file), static_cast<std::uint32_t>(line)};
     // ", function_name $L__info_string0, inlined_at 1 20 3"
     while (take(',')) {
@@ -421,7 +446,8 @@ class Parser {
       i.guard_negated = take('!');
       if (!word(i.guard, "a predicate")) return false;
     }
-    if (token_.kind != Token::Kind::kWord) return fail(fmt::format("expected an instruction, found {}", found()));
+    if (token_.kind != Token::Kind::kWord)
+      return fail(fmt::format("expected an instruction, found {}", found()));
     std::string_view text = token_.text;
     i.line = token_.line;
     i.column = token_.column;
@@ -437,7 +463,8 @@ class Parser {
     if (i.opcode.empty()) return fail_at(name, fmt::format("'{}' is no instruction", text));
     while (dot != std::string_view::npos) {
       std::size_t next = text.find('.', dot + 1);
-      i.modifiers.emplace_back(text.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1));
+      i.modifiers.emplace_back(
+          text.substr(dot + 1, next == std::string_view::npos ? next : next - dot - 1));
       if (i.modifiers.size() > 24) return fail_at(name, "too many modifiers");
       dot = next;
     }
@@ -486,8 +513,9 @@ class Parser {
       }
       case Token::Kind::kWord:
         if (negative) return fail("'-' before a name");
-        o.kind = token_.text == "_" ? Operand::Kind::kSink
-                                    : token_.text[0] == '%' ? Operand::Kind::kRegister : Operand::Kind::kSymbol;
+        o.kind = token_.text == "_"      ? Operand::Kind::kSink
+                 : token_.text[0] == '%' ? Operand::Kind::kRegister
+                                         : Operand::Kind::kSymbol;
         o.name = token_.text;
         advance();
         if (take('|')) return word(o.second, "a predicate");
@@ -542,6 +570,8 @@ class Parser {
 
 }  // namespace
 
-Result<Module> parse_module(std::string_view text, std::string_view file) { return Parser(text, file).run(); }
+Result<Module> parse_module(std::string_view text, std::string_view file) {
+  return Parser(text, file).run();
+}
 
 }  // namespace driftc::runtime::ptx

@@ -1,6 +1,6 @@
 // The executor's form of a kernel: virtual registers, basic blocks, slots. Private to runtime/ptx.
-// Stages that work on it, in this order: select (Module -> Code), convert_branches, simplify, uniformity, regions,
-// allocate. After allocate it is immutable.
+// Stages that work on it, in this order: select (Module -> Code), convert_branches, simplify,
+// uniformity, regions, allocate. After allocate it is immutable.
 #pragma once
 
 #include <array>
@@ -24,8 +24,8 @@ enum class Op : std::uint16_t {
   kLoad,                     // src[0] = address, memory = how; up to 4 destinations
   kStore,                    // src[0] = address, src[1..] = values
   kAtomic,                   // src[0] = address, src[1] = value, src[2] = second value of cas
-  kShuffle,                  // dst[0] = value, dst[1] = predicate or none; src = value, lane, clamp, member mask
-  kVote,                     // imm = VoteKind; src[0] = predicate, src[1] = member mask
+  kShuffle,  // dst[0] = value, dst[1] = predicate or none; src = value, lane, clamp, member mask
+  kVote,     // imm = VoteKind; src[0] = predicate, src[1] = member mask
   kActiveMask,
   kBarrier,
   kTrap,
@@ -36,19 +36,47 @@ enum class Op : std::uint16_t {
 enum class RegKind : std::uint8_t { kNone, kW, kL, kP };
 enum class Rounding : std::uint8_t { kNearest, kZero, kDown, kUp };
 // Unordered forms are true when an operand is NaN.
-enum class Comparison : std::uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kEqu, kNeu, kLtu, kLeu, kGtu, kGeu, kNum, kNan };
+enum class Comparison : std::uint8_t {
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,
+  kEqu,
+  kNeu,
+  kLtu,
+  kLeu,
+  kGtu,
+  kGeu,
+  kNum,
+  kNan
+};
 enum class VoteKind : std::uint8_t { kAll, kAny, kUni, kBallot };
 enum class ShuffleKind : std::uint8_t { kUp, kDown, kBfly, kIdx };
-enum class AtomicKind : std::uint8_t { kAddF32, kAddF64, kAdd, kMinS, kMinU, kMaxS, kMaxU, kAnd, kOr, kXor, kExch, kCas };
+enum class AtomicKind : std::uint8_t {
+  kAddF32,
+  kAddF64,
+  kAdd,
+  kMinS,
+  kMinU,
+  kMaxS,
+  kMaxU,
+  kAnd,
+  kOr,
+  kXor,
+  kExch,
+  kCas
+};
 
 using Reg = std::uint32_t;
 inline constexpr Reg kNoReg = ~Reg{0};
 
 struct Memory {
-  Space space = Space::kNone;   // kNone: generic
-  std::uint8_t bytes = 0;       // per element
+  Space space = Space::kNone;  // kNone: generic
+  std::uint8_t bytes = 0;      // per element
   bool sign_extend = false;
-  std::uint8_t count = 1;       // of a vector
+  std::uint8_t count = 1;  // of a vector
 };
 
 struct Inst {
@@ -56,41 +84,62 @@ struct Inst {
   std::uint8_t destinations = 0;
   std::uint8_t sources = 0;
   bool guard_negated = false;
-  bool uniform = false;            // executed once for the whole block (filled by uniformity)
+  bool uniform = false;  // executed once for the whole block (filled by uniformity)
   std::array<Reg, 4> dst{kNoReg, kNoReg, kNoReg, kNoReg};
   std::array<Reg, 5> src{kNoReg, kNoReg, kNoReg, kNoReg, kNoReg};
   Reg guard = kNoReg;
   std::int64_t imm = 0;
   Memory memory;
-  std::uint32_t line = 0;          // in the PTX text
+  std::uint32_t line = 0;  // in the PTX text
   SourceLine source;
 };
 
 struct RegInfo {
   RegKind kind = RegKind::kNone;
-  bool is_constant = false;        // never written; value in `bits`
-  bool is_special = false;         // set by the machine before a block runs; which one in `bits`
+  bool is_constant = false;  // never written; value in `bits`
+  bool is_special = false;   // set by the machine before a block runs; which one in `bits`
   bool uniform = false;
   std::uint64_t bits = 0;
-  std::uint32_t slot = 0;          // filled by allocate; slots are numbered per (kind, uniform)
+  std::uint32_t slot = 0;  // filled by allocate; slots are numbered per (kind, uniform)
 };
 
 // Read-only registers that the machine fills. Uniform ones first.
-enum class Special : std::uint8_t { kNtidX, kNtidY, kNtidZ, kNctaidX, kNctaidY, kNctaidZ, kCtaidX, kCtaidY, kCtaidZ,
-                                    kNwarpid, kSharedBase, kFirstVarying, kTidX = kFirstVarying, kTidY, kTidZ, kLaneId, kWarpId,
-                                    kLanemaskEq, kLanemaskLt, kLanemaskLe, kLanemaskGt, kLanemaskGe,
-                                    kLocalBase };
+enum class Special : std::uint8_t {
+  kNtidX,
+  kNtidY,
+  kNtidZ,
+  kNctaidX,
+  kNctaidY,
+  kNctaidZ,
+  kCtaidX,
+  kCtaidY,
+  kCtaidZ,
+  kNwarpid,
+  kSharedBase,
+  kFirstVarying,
+  kTidX = kFirstVarying,
+  kTidY,
+  kTidZ,
+  kLaneId,
+  kWarpId,
+  kLanemaskEq,
+  kLanemaskLt,
+  kLanemaskLe,
+  kLanemaskGt,
+  kLanemaskGe,
+  kLocalBase
+};
 
 struct Block {
   enum class End : std::uint8_t { kJump, kBranch, kReturn };
   std::vector<Inst> code;
   End end = End::kReturn;
-  std::uint32_t target = 0;        // of a jump, or of a taken branch
-  std::uint32_t next = 0;          // of a branch not taken
+  std::uint32_t target = 0;  // of a jump, or of a taken branch
+  std::uint32_t next = 0;    // of a branch not taken
   Reg condition = kNoReg;
   bool condition_negated = false;
-  bool uniform_branch = false;     // filled by uniformity
-  std::uint32_t join = 0;          // immediate post-dominator; blocks.size() = the kernel's end
+  bool uniform_branch = false;  // filled by uniformity
+  std::uint32_t join = 0;       // immediate post-dominator; blocks.size() = the kernel's end
   std::uint32_t line = 0;
   SourceLine source;
 };

@@ -9,15 +9,18 @@
 namespace driftc::runtime::ptx {
 namespace {
 
-constexpr std::size_t kMinFmas = 12;     // fewer are not worth the set-up per 16 lanes
-constexpr std::size_t kMaxTileSide = 4;  // 4x4 accumulators and 8 multiplicands fit the 32 vector registers
+constexpr std::size_t kMinFmas = 12;  // fewer are not worth the set-up per 16 lanes
+constexpr std::size_t kMaxTileSide =
+    4;  // 4x4 accumulators and 8 multiplicands fit the 32 vector registers
 
 bool writes_shared(const Inst& i) {
   bool memory = i.op == Op::kStore || i.op == Op::kAtomic;
-  return (memory && (i.memory.space == Space::kShared || i.memory.space == Space::kNone)) || i.op == Op::kBarrier ||
-         i.op == Op::kTrap;
+  return (memory && (i.memory.space == Space::kShared || i.memory.space == Space::kNone)) ||
+         i.op == Op::kBarrier || i.op == Op::kTrap;
 }
-bool touches_memory(const Inst& i) { return i.op == Op::kLoad || i.op == Op::kStore || i.op == Op::kAtomic; }
+bool touches_memory(const Inst& i) {
+  return i.op == Op::kLoad || i.op == Op::kStore || i.op == Op::kAtomic;
+}
 
 class Finder {
  public:
@@ -71,13 +74,16 @@ class Finder {
   };
 
   bool is_member_load(const Inst& i) {
-    if (i.op != Op::kLoad || i.memory.space != Space::kShared || i.memory.bytes != 4 || i.guard != kNoReg || i.uniform) return false;
+    if (i.op != Op::kLoad || i.memory.space != Space::kShared || i.memory.bytes != 4 ||
+        i.guard != kNoReg || i.uniform)
+      return false;
     State& a = at(i.src[0]);
     if (a.member_writes || a.later_writes) return false;
     if (i.imm < -(1 << 24) || i.imm > (1 << 24)) return false;
     for (std::uint8_t d = 0; d < i.destinations; ++d) {
       State& s = at(i.dst[d]);
-      if (counts_.writes[i.dst[d]] != 1 || s.member_reads || s.later_reads || s.later_writes) return false;
+      if (counts_.writes[i.dst[d]] != 1 || s.member_reads || s.later_reads || s.later_writes)
+        return false;
     }
     return true;
   }
@@ -101,18 +107,21 @@ class Finder {
     if (sd.is_load || sd.is_multiplicand || i.src[0] == d || i.src[1] == d) return false;
     if (d == c) return sd.start_of < 0 || !sd.starts_many;
     if (sd.member_writes) return false;
-    // The sum may end in the register it started from (the loop's own variable), if no other chain starts there.
+    // The sum may end in the register it started from (the loop's own variable), if no other chain
+    // starts there.
     return !sd.member_reads || (sd.start_of >= 0 && !sd.starts_many && sd.start_of == sc.chain);
   }
 
   std::uint32_t operand(Reg reg, bool is_address, std::int32_t offset) {
-    auto [b, fresh_base] = base_ids_.try_emplace({reg, is_address}, static_cast<std::uint32_t>(region_.bases.size()));
+    auto [b, fresh_base] =
+        base_ids_.try_emplace({reg, is_address}, static_cast<std::uint32_t>(region_.bases.size()));
     if (fresh_base) {
       region_.bases.push_back({});
       region_.bases.back().reg = reg;
       region_.bases.back().is_address = is_address;
     }
-    auto [o, fresh] = operand_ids_.try_emplace({b->second, offset}, static_cast<std::uint32_t>(region_.operands.size()));
+    auto [o, fresh] = operand_ids_.try_emplace({b->second, offset},
+                                               static_cast<std::uint32_t>(region_.operands.size()));
     if (fresh) {
       region_.operands.push_back({b->second, offset});
       Region::Base& base = region_.bases[b->second];
@@ -177,7 +186,8 @@ class Finder {
         ++member_uses[c];
         Chain& ch = chains[static_cast<std::size_t>(chain)];
         std::uint32_t a = multiplicand(i.src[0]), b = multiplicand(i.src[1]);
-        if (region_.operands[a].base > region_.operands[b].base) std::swap(a, b);  // products commute
+        if (region_.operands[a].base > region_.operands[b].base)
+          std::swap(a, b);  // products commute
         ch.steps.emplace_back(a, b);
         ch.out = d;
         at(d).member_writes = true;
@@ -203,7 +213,8 @@ class Finder {
     }
     std::size_t member_fmas = 0;
     for (const Chain& c : chains) member_fmas += c.steps.size();
-    if (member_fmas < kMinFmas || region_.bases.size() > Region::kMaxBases || !build_tiles(chains)) {
+    if (member_fmas < kMinFmas || region_.bases.size() > Region::kMaxBases ||
+        !build_tiles(chains)) {
       out.insert(out.end(), window.begin(), window.end());
       return;
     }
@@ -219,7 +230,8 @@ class Finder {
     for (const Inst& i : members) {
       if (i.op != Op::kLoad) continue;
       bool outside = false;
-      for (std::uint8_t d = 0; d < i.destinations; ++d) outside = outside || counts_.reads[i.dst[d]] > member_uses[i.dst[d]];
+      for (std::uint8_t d = 0; d < i.destinations; ++d)
+        outside = outside || counts_.reads[i.dst[d]] > member_uses[i.dst[d]];
       if (outside) rest.push_back(i);
     }
     region_.fallback = std::move(members);
@@ -243,20 +255,28 @@ class Finder {
     }
   }
 
-  static std::size_t tile_side(std::size_t n) { return n >= kMaxTileSide ? kMaxTileSide : n >= 2 ? 2 : 1; }
+  static std::size_t tile_side(std::size_t n) {
+    return n >= kMaxTileSide ? kMaxTileSide : n >= 2 ? 2 : 1;
+  }
 
-  // Chains with the same sequence of first operands form a row, with the same second operands a column.
+  // Chains with the same sequence of first operands form a row, with the same second operands a
+  // column.
   bool build_tiles(const std::vector<Chain>& chains) {
     std::map<std::vector<std::uint32_t>, std::uint32_t> row_ids, column_ids;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> place;
     for (const Chain& c : chains) {
       std::vector<std::uint32_t> a, b;
       for (auto [x, y] : c.steps) a.push_back(x), b.push_back(y);
-      std::uint32_t row = row_ids.try_emplace(std::move(a), static_cast<std::uint32_t>(row_ids.size())).first->second;
-      std::uint32_t column = column_ids.try_emplace(std::move(b), static_cast<std::uint32_t>(column_ids.size())).first->second;
+      std::uint32_t row =
+          row_ids.try_emplace(std::move(a), static_cast<std::uint32_t>(row_ids.size()))
+              .first->second;
+      std::uint32_t column =
+          column_ids.try_emplace(std::move(b), static_cast<std::uint32_t>(column_ids.size()))
+              .first->second;
       place.emplace_back(row, column);
     }
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::size_t>> cells;  // usually one chain a cell
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::size_t>>
+        cells;  // usually one chain a cell
     std::vector<std::vector<std::size_t>> of_row(row_ids.size()), of_column(column_ids.size());
     for (std::size_t c = 0; c < chains.size(); ++c) {
       cells[place[c]].push_back(c);
@@ -276,7 +296,8 @@ class Finder {
       std::vector<std::uint32_t> columns, rows;
       for (std::size_t c : of_row[place[first].first]) {
         std::uint32_t column = place[c].second;
-        if (!done[c] && std::find(columns.begin(), columns.end(), column) == columns.end()) columns.push_back(column);
+        if (!done[c] && std::find(columns.begin(), columns.end(), column) == columns.end())
+          columns.push_back(column);
         if (columns.size() == kMaxTileSide) break;
       }
       columns.resize(tile_side(columns.size()));
@@ -315,7 +336,8 @@ class Finder {
     return true;
   }
 
-  std::vector<std::uint32_t> common_bases(const std::vector<std::uint32_t>& operands, std::uint32_t side) const {
+  std::vector<std::uint32_t> common_bases(const std::vector<std::uint32_t>& operands,
+                                          std::uint32_t side) const {
     std::vector<std::uint32_t> out(side);
     for (std::uint32_t i = 0; i < side; ++i) {
       out[i] = region_.operands[operands[i]].base;

@@ -1,10 +1,11 @@
-// Outer-product regions: a run of shared loads and chains of fma.rn.f32 inside one block, executed 16 lanes at a time
-// with the accumulators in machine registers.
+// Outer-product regions: a run of shared loads and chains of fma.rn.f32 inside one block, executed
+// 16 lanes at a time with the accumulators in machine registers.
 //
-// What it relies on: between two writes of shared memory, a shared load gives the same value wherever it stands, so
-// the loads can be done when the FMA needs them. The order inside every chain of FMAs is kept; only independent
-// chains change their order relative to each other. So every bit is the same as in the plain form, which is kept as
-// `fallback` for when some lanes are off.
+// What it relies on: between two writes of shared memory, a shared load gives the same value
+// wherever it stands, so the loads can be done when the FMA needs them. The order inside every
+// chain of FMAs is kept; only independent chains change their order relative to each other. So
+// every bit is the same as in the plain form, which is kept as `fallback` for when some lanes are
+// off.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,12 @@
 namespace driftc::runtime::ptx {
 
 struct Region {
-  // Where multiplicands come from: an address register of shared loads, or a register that holds the value itself.
+  // Where multiplicands come from: an address register of shared loads, or a register that holds
+  // the value itself.
   struct Base {
     Reg reg = kNoReg;
     bool is_address = false;
-    std::vector<std::uint32_t> operands;  // of this base
+    std::vector<std::uint32_t> operands;          // of this base
     std::int32_t min_offset = 0, max_offset = 0;  // of the loads, bytes
   };
   struct Operand {

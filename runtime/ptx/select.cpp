@@ -1,13 +1,13 @@
-// Module -> Code: names become registers, opcodes with their modifiers become operations of the executor.
-// This is where everything that is not modelled bit-exactly is refused by name.
+// Module -> Code: names become registers, opcodes with their modifiers become operations of the
+// executor. This is where everything that is not modelled bit-exactly is refused by name.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
 #include <unordered_map>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "runtime/ptx/program.h"
 #include "runtime/ptx/region.h"
@@ -31,7 +31,8 @@ const OpFacts& facts_of(Op op) {
 #undef L
 #undef P
   };
-  static constexpr OpFacts kOther = {"other", RegKind::kNone, RegKind::kNone, RegKind::kNone, RegKind::kNone};
+  static constexpr OpFacts kOther = {"other", RegKind::kNone, RegKind::kNone, RegKind::kNone,
+                                     RegKind::kNone};
   return is_plain(op) ? kFacts[static_cast<std::size_t>(op)] : kOther;
 }
 
@@ -42,15 +43,23 @@ constexpr std::uint64_t kMaxLocal = 512 * 1024;  // per thread, as on the hardwa
 
 bool is_float(Type t) { return t == Type::kF32 || t == Type::kF64; }
 bool is_half(Type t) {
-  return t == Type::kF16 || t == Type::kF16x2 || t == Type::kBF16 || t == Type::kBF16x2 || t == Type::kTF32;
+  return t == Type::kF16 || t == Type::kF16x2 || t == Type::kBF16 || t == Type::kBF16x2 ||
+         t == Type::kTF32;
 }
-bool is_signed(Type t) { return t == Type::kS8 || t == Type::kS16 || t == Type::kS32 || t == Type::kS64; }
+bool is_signed(Type t) {
+  return t == Type::kS8 || t == Type::kS16 || t == Type::kS32 || t == Type::kS64;
+}
 RegKind kind_of(Type t) {
   if (t == Type::kPred) return RegKind::kP;
   switch (bytes_of(t)) {
-    case 1: case 2: case 4: return RegKind::kW;
-    case 8: return RegKind::kL;
-    default: return RegKind::kNone;
+    case 1:
+    case 2:
+    case 4:
+      return RegKind::kW;
+    case 8:
+      return RegKind::kL;
+    default:
+      return RegKind::kNone;
   }
 }
 
@@ -65,7 +74,8 @@ class Selector {
     program_->source_files = module_.source_files;
     program_->max_threads = entry_.max_threads;
     program_->instruction_count = entry_.body.size();
-    if (!layout_parameters() || !layout_variables() || !declare_registers() || !split_blocks()) return *std::move(error_);
+    if (!layout_parameters() || !layout_variables() || !declare_registers() || !split_blocks())
+      return *std::move(error_);
     for (std::uint32_t b = 0; b < code().blocks.size(); ++b)
       if (!select_block(b)) return *std::move(error_);
     if (!check_contraction()) return *std::move(error_);
@@ -77,13 +87,15 @@ class Selector {
 
   bool fail(int line, int column, std::string message, std::string hint = {}) {
     if (error_) return false;
-    Diagnostic d = internal_error(fmt::format("kernel '{}': {}", entry_.name, message), std::move(hint));
+    Diagnostic d =
+        internal_error(fmt::format("kernel '{}': {}", entry_.name, message), std::move(hint));
     d.place = {module_.file, line, column};
     error_ = std::move(d);
     return false;
   }
   bool fail(std::string message, std::string hint = {}) {
-    return fail(at_ ? at_->line : entry_.line, at_ ? at_->column : 1, std::move(message), std::move(hint));
+    return fail(at_ ? at_->line : entry_.line, at_ ? at_->column : 1, std::move(message),
+                std::move(hint));
   }
   std::string text_of(const Instruction& i) const {
     std::string out = i.opcode;
@@ -94,7 +106,8 @@ class Selector {
     return fail(fmt::format("instruction '{}' {}", text_of(*at_), why));
   }
 
-  // ---- layout -------------------------------------------------------------------------------------------------
+  // ---- layout
+  // -------------------------------------------------------------------------------------------------
   struct Symbol {
     Space space;
     std::uint64_t address;  // offset in its space, or host address
@@ -131,21 +144,28 @@ class Selector {
     };
     for (const Variable& v : entry_.variables) {
       place(v);
-      if (shared > kMaxShared || local > kMaxLocal) return fail(entry_.line, 1, fmt::format("'{}' needs too much memory", v.name));
+      if (shared > kMaxShared || local > kMaxLocal)
+        return fail(entry_.line, 1, fmt::format("'{}' needs too much memory", v.name));
     }
     for (const Variable& v : module_.variables) {
       if (!used.count(v.name)) continue;
       if (v.space == Space::kShared) {
-        if (v.is_extern || v.bytes == 0) dynamic.push_back(&v);
-        else place(v);
-        if (shared > kMaxShared) return fail(entry_.line, 1, fmt::format("'{}' needs too much shared memory", v.name));
+        if (v.is_extern || v.bytes == 0)
+          dynamic.push_back(&v);
+        else
+          place(v);
+        if (shared > kMaxShared)
+          return fail(entry_.line, 1, fmt::format("'{}' needs too much shared memory", v.name));
       } else {
-        if (v.is_extern) return fail(entry_.line, 1, fmt::format("extern variable '{}' is not defined in the module", v.name));
+        if (v.is_extern)
+          return fail(entry_.line, 1,
+                      fmt::format("extern variable '{}' is not defined in the module", v.name));
         Segment segment;
         segment.storage.resize((v.bytes + 7) / 8 + 1);
         segment.bytes = v.bytes;
         segment.name = v.name;
-        std::memcpy(segment.storage.data(), v.initializer.data(), std::min<std::size_t>(v.initializer.size(), v.bytes));
+        std::memcpy(segment.storage.data(), v.initializer.data(),
+                    std::min<std::size_t>(v.initializer.size(), v.bytes));
         symbols_[v.name] = {v.space, reinterpret_cast<std::uint64_t>(segment.storage.data())};
         program_->segments.push_back(std::move(segment));
       }
@@ -158,15 +178,19 @@ class Selector {
     return true;
   }
 
-  // ---- registers ----------------------------------------------------------------------------------------------
+  // ---- registers
+  // ----------------------------------------------------------------------------------------------
   bool declare_registers() {
     for (const Entry::RegisterRange& r : entry_.registers) {
       if (kind_of(r.type) == RegKind::kNone) {
         if (r.type == Type::kB128) continue;  // refused where used
-        return fail(entry_.line, 1, fmt::format("registers of type {} are not supported", name_of(r.type)));
+        return fail(entry_.line, 1,
+                    fmt::format("registers of type {} are not supported", name_of(r.type)));
       }
-      if (r.count) ranges_[r.prefix] = {kind_of(r.type), r.count};
-      else singles_[r.prefix] = kind_of(r.type);
+      if (r.count)
+        ranges_[r.prefix] = {kind_of(r.type), r.count};
+      else
+        singles_[r.prefix] = kind_of(r.type);
     }
     return true;
   }
@@ -199,15 +223,26 @@ class Selector {
     return at->second;
   }
   Reg special_by_name(const std::string& name) {
-    static const std::map<std::string, Special> kNames = {
-        {"%tid.x", Special::kTidX}, {"%tid.y", Special::kTidY}, {"%tid.z", Special::kTidZ},
-        {"%ntid.x", Special::kNtidX}, {"%ntid.y", Special::kNtidY}, {"%ntid.z", Special::kNtidZ},
-        {"%ctaid.x", Special::kCtaidX}, {"%ctaid.y", Special::kCtaidY}, {"%ctaid.z", Special::kCtaidZ},
-        {"%nctaid.x", Special::kNctaidX}, {"%nctaid.y", Special::kNctaidY}, {"%nctaid.z", Special::kNctaidZ},
-        {"%laneid", Special::kLaneId}, {"%warpid", Special::kWarpId}, {"%nwarpid", Special::kNwarpid},
-        {"%lanemask_eq", Special::kLanemaskEq}, {"%lanemask_lt", Special::kLanemaskLt},
-        {"%lanemask_le", Special::kLanemaskLe}, {"%lanemask_gt", Special::kLanemaskGt},
-        {"%lanemask_ge", Special::kLanemaskGe}};
+    static const std::map<std::string, Special> kNames = {{"%tid.x", Special::kTidX},
+                                                          {"%tid.y", Special::kTidY},
+                                                          {"%tid.z", Special::kTidZ},
+                                                          {"%ntid.x", Special::kNtidX},
+                                                          {"%ntid.y", Special::kNtidY},
+                                                          {"%ntid.z", Special::kNtidZ},
+                                                          {"%ctaid.x", Special::kCtaidX},
+                                                          {"%ctaid.y", Special::kCtaidY},
+                                                          {"%ctaid.z", Special::kCtaidZ},
+                                                          {"%nctaid.x", Special::kNctaidX},
+                                                          {"%nctaid.y", Special::kNctaidY},
+                                                          {"%nctaid.z", Special::kNctaidZ},
+                                                          {"%laneid", Special::kLaneId},
+                                                          {"%warpid", Special::kWarpId},
+                                                          {"%nwarpid", Special::kNwarpid},
+                                                          {"%lanemask_eq", Special::kLanemaskEq},
+                                                          {"%lanemask_lt", Special::kLanemaskLt},
+                                                          {"%lanemask_le", Special::kLanemaskLe},
+                                                          {"%lanemask_gt", Special::kLanemaskGt},
+                                                          {"%lanemask_ge", Special::kLanemaskGe}};
     auto at = kNames.find(name);
     return at == kNames.end() ? kNoReg : special(at->second, RegKind::kW);
   }
@@ -243,10 +278,12 @@ class Selector {
 
   // Registers declared by inline assembly need not begin with '%'.
   bool names_register(const Operand& o) const {
-    return o.kind == Operand::Kind::kRegister || (o.kind == Operand::Kind::kSymbol && singles_.count(o.name));
+    return o.kind == Operand::Kind::kRegister ||
+           (o.kind == Operand::Kind::kSymbol && singles_.count(o.name));
   }
 
-  // A source operand as a register of `want`; narrower or wider registers are accepted as PTX does for b types.
+  // A source operand as a register of `want`; narrower or wider registers are accepted as PTX does
+  // for b types.
   Reg source(const Operand& o, RegKind want, bool is_f64 = false) {
     switch (names_register(o) ? Operand::Kind::kRegister : o.kind) {
       case Operand::Kind::kRegister: {
@@ -267,12 +304,16 @@ class Selector {
         if (want != RegKind::kW) return fail("a 32-bit float literal in a 64-bit operand"), kNoReg;
         return constant(want, o.bits);
       case Operand::Kind::kFloat64:
-        if (want != RegKind::kL || !is_f64) return fail("a 64-bit float literal in a 32-bit operand"), kNoReg;
+        if (want != RegKind::kL || !is_f64)
+          return fail("a 64-bit float literal in a 32-bit operand"), kNoReg;
         return constant(want, o.bits);
       case Operand::Kind::kSymbol: {
         auto at = symbols_.find(o.name);
-        if (at == symbols_.end()) return fail(fmt::format("symbol '{}' is not declared", o.name)), kNoReg;
-        if (at->second.space == Space::kParam) return fail(fmt::format("the address of parameter '{}' is not supported", o.name)), kNoReg;
+        if (at == symbols_.end())
+          return fail(fmt::format("symbol '{}' is not declared", o.name)), kNoReg;
+        if (at->second.space == Space::kParam)
+          return fail(fmt::format("the address of parameter '{}' is not supported", o.name)),
+                 kNoReg;
         return constant(want, at->second.address + static_cast<std::uint64_t>(o.integer));
       }
       case Operand::Kind::kSink:
@@ -286,16 +327,21 @@ class Selector {
   }
   Reg destination(const Operand& o, RegKind want) {
     if (o.kind == Operand::Kind::kSink) return new_reg(want);
-    if (!names_register(o) || o.negated) return fail(fmt::format("'{}' does not write a register", text_of(*at_))), kNoReg;
+    if (!names_register(o) || o.negated)
+      return fail(fmt::format("'{}' does not write a register", text_of(*at_))), kNoReg;
     Reg r = named(o.name);
     if (r == kNoReg) return r;
     if (code().regs[r].is_special) return fail(fmt::format("'{}' is read-only", o.name)), kNoReg;
-    if (kind(r) != want) return fail(fmt::format("register '{}' has the wrong width for '{}'", o.name, text_of(*at_))), kNoReg;
+    if (kind(r) != want)
+      return fail(fmt::format("register '{}' has the wrong width for '{}'", o.name, text_of(*at_))),
+             kNoReg;
     return r;
   }
 
-  // ---- emission -----------------------------------------------------------------------------------------------
-  Inst& emit(Op op, std::initializer_list<Reg> dst, std::initializer_list<Reg> src, std::int64_t imm = 0) {
+  // ---- emission
+  // -----------------------------------------------------------------------------------------------
+  Inst& emit(Op op, std::initializer_list<Reg> dst, std::initializer_list<Reg> src,
+             std::int64_t imm = 0) {
     Inst i;
     i.op = op;
     for (Reg r : dst) i.dst[i.destinations++] = r;
@@ -308,7 +354,8 @@ class Selector {
     block_->code.push_back(i);
     return block_->code.back();
   }
-  // An intermediate value: computed whatever the guard says, since plain operations have no side effect.
+  // An intermediate value: computed whatever the guard says, since plain operations have no side
+  // effect.
   Reg temp(Op op, std::initializer_list<Reg> src, std::int64_t imm = 0) {
     for (Reg r : src)
       if (r == kNoReg) return kNoReg;
@@ -319,8 +366,11 @@ class Selector {
     return d;
   }
 
-  // ---- blocks -------------------------------------------------------------------------------------------------
-  static bool ends_block(const Instruction& i) { return i.opcode == "bra" || i.opcode == "ret" || i.opcode == "exit"; }
+  // ---- blocks
+  // -------------------------------------------------------------------------------------------------
+  static bool ends_block(const Instruction& i) {
+    return i.opcode == "bra" || i.opcode == "ret" || i.opcode == "exit";
+  }
 
   bool split_blocks() {
     std::size_t count = entry_.body.size();
@@ -328,7 +378,8 @@ class Selector {
     std::vector<char> leader(count + 1, 0);
     leader[0] = 1;
     for (const Label& l : entry_.labels) {
-      if (!label_at_.emplace(l.name, l.instruction).second) return fail(entry_.line, 1, fmt::format("label '{}' is defined twice", l.name));
+      if (!label_at_.emplace(l.name, l.instruction).second)
+        return fail(entry_.line, 1, fmt::format("label '{}' is defined twice", l.name));
       leader[l.instruction] = 1;
     }
     for (std::size_t i = 0; i < count; ++i)
@@ -350,7 +401,8 @@ class Selector {
 
   bool select_block(std::uint32_t index) {
     block_ = &code().blocks[index];
-    std::uint32_t begin = begins_[index], end = index + 1 < begins_.size() ? begins_[index + 1] : begin;
+    std::uint32_t begin = begins_[index],
+                  end = index + 1 < begins_.size() ? begins_[index + 1] : begin;
     bool last = index + 1 == code().blocks.size();
     block_->end = last ? Block::End::kReturn : Block::End::kJump;
     block_->target = index + 1;
@@ -362,7 +414,8 @@ class Selector {
       if (!at_->guard.empty()) {
         guard_ = named(at_->guard);
         if (guard_ == kNoReg) return false;
-        if (kind(guard_) != RegKind::kP) return fail(fmt::format("'{}' is no predicate", at_->guard));
+        if (kind(guard_) != RegKind::kP)
+          return fail(fmt::format("'{}' is no predicate", at_->guard));
       }
       if (ends_block(*at_)) return terminator(index);
       if (!instruction()) return error_ ? false : refuse();
@@ -371,13 +424,15 @@ class Selector {
   }
 
   bool terminator(std::uint32_t index) {
-    std::uint32_t target = static_cast<std::uint32_t>(code().blocks.size()) - 1;  // the empty block at the end returns
+    std::uint32_t target =
+        static_cast<std::uint32_t>(code().blocks.size()) - 1;  // the empty block at the end returns
     if (at_->opcode == "bra") {
       for (const std::string& m : at_->modifiers)
         if (m != "uni") return refuse();
       if (at_->operands.size() != 1) return fail("bra takes one label");
       auto label = label_at_.find(at_->operands[0].name);
-      if (label == label_at_.end()) return fail(fmt::format("label '{}' is not defined", at_->operands[0].name));
+      if (label == label_at_.end())
+        return fail(fmt::format("label '{}' is not defined", at_->operands[0].name));
       target = block_of_[label->second];
     }
     block_->target = target;
@@ -392,8 +447,10 @@ class Selector {
     return true;
   }
 
-  // ---- instructions -------------------------------------------------------------------------------------------
-  // Modifiers split into types and the rest; a handler takes what it understands, anything left refuses.
+  // ---- instructions
+  // -------------------------------------------------------------------------------------------
+  // Modifiers split into types and the rest; a handler takes what it understands, anything left
+  // refuses.
   bool take(std::string_view flag) {
     auto at = std::find(flags_.begin(), flags_.end(), flag);
     if (at == flags_.end()) return false;
@@ -402,7 +459,8 @@ class Selector {
   }
   bool operands(std::size_t n) {
     if (at_->operands.size() == n) return true;
-    return fail(fmt::format("'{}' takes {} operands, found {}", text_of(*at_), n, at_->operands.size()));
+    return fail(
+        fmt::format("'{}' takes {} operands, found {}", text_of(*at_), n, at_->operands.size()));
   }
   const Operand& op(std::size_t i) const { return at_->operands[i]; }
   bool done() { return flags_.empty() ? true : refuse(); }
@@ -412,25 +470,36 @@ class Selector {
     flags_.clear();
     for (const std::string& m : at_->modifiers) {
       Type t = type_of(m);
-      if (t != Type::kNone) types_.push_back(t);
-      else flags_.push_back(m);
+      if (t != Type::kNone)
+        types_.push_back(t);
+      else
+        flags_.push_back(m);
     }
     using Handler = bool (Selector::*)();
     static const std::unordered_map<std::string_view, Handler> kHandlers = {
-        {"mov", &Selector::mov}, {"add", &Selector::arithmetic}, {"sub", &Selector::arithmetic},
-        {"mul", &Selector::multiply}, {"mad", &Selector::multiply_add}, {"fma", &Selector::fma},
-        {"div", &Selector::arithmetic}, {"rem", &Selector::arithmetic}, {"min", &Selector::arithmetic},
-        {"max", &Selector::arithmetic}, {"abs", &Selector::unary}, {"neg", &Selector::unary},
-        {"sqrt", &Selector::unary}, {"rcp", &Selector::unary}, {"and", &Selector::logic}, {"or", &Selector::logic},
-        {"xor", &Selector::logic}, {"not", &Selector::logic}, {"shl", &Selector::shift}, {"shr", &Selector::shift},
-        {"shf", &Selector::funnel}, {"popc", &Selector::bits}, {"clz", &Selector::bits}, {"brev", &Selector::bits},
-        {"bfe", &Selector::bit_field}, {"bfi", &Selector::bit_field}, {"prmt", &Selector::prmt},
-        {"lop3", &Selector::lop3}, {"setp", &Selector::setp}, {"selp", &Selector::selp}, {"cvt", &Selector::cvt},
-        {"cvta", &Selector::cvta}, {"ld", &Selector::load}, {"ldu", &Selector::load}, {"st", &Selector::store},
-        {"atom", &Selector::atomic}, {"red", &Selector::atomic}, {"shfl", &Selector::shuffle},
-        {"vote", &Selector::vote}, {"activemask", &Selector::activemask}, {"bar", &Selector::barrier},
-        {"barrier", &Selector::barrier}, {"membar", &Selector::fence}, {"fence", &Selector::fence},
-        {"trap", &Selector::trap}, {"copysign", &Selector::copysign}};
+        {"mov", &Selector::mov},          {"add", &Selector::arithmetic},
+        {"sub", &Selector::arithmetic},   {"mul", &Selector::multiply},
+        {"mad", &Selector::multiply_add}, {"fma", &Selector::fma},
+        {"div", &Selector::arithmetic},   {"rem", &Selector::arithmetic},
+        {"min", &Selector::arithmetic},   {"max", &Selector::arithmetic},
+        {"abs", &Selector::unary},        {"neg", &Selector::unary},
+        {"sqrt", &Selector::unary},       {"rcp", &Selector::unary},
+        {"and", &Selector::logic},        {"or", &Selector::logic},
+        {"xor", &Selector::logic},        {"not", &Selector::logic},
+        {"shl", &Selector::shift},        {"shr", &Selector::shift},
+        {"shf", &Selector::funnel},       {"popc", &Selector::bits},
+        {"clz", &Selector::bits},         {"brev", &Selector::bits},
+        {"bfe", &Selector::bit_field},    {"bfi", &Selector::bit_field},
+        {"prmt", &Selector::prmt},        {"lop3", &Selector::lop3},
+        {"setp", &Selector::setp},        {"selp", &Selector::selp},
+        {"cvt", &Selector::cvt},          {"cvta", &Selector::cvta},
+        {"ld", &Selector::load},          {"ldu", &Selector::load},
+        {"st", &Selector::store},         {"atom", &Selector::atomic},
+        {"red", &Selector::atomic},       {"shfl", &Selector::shuffle},
+        {"vote", &Selector::vote},        {"activemask", &Selector::activemask},
+        {"bar", &Selector::barrier},      {"barrier", &Selector::barrier},
+        {"membar", &Selector::fence},     {"fence", &Selector::fence},
+        {"trap", &Selector::trap},        {"copysign", &Selector::copysign}};
     auto at = kHandlers.find(at_->opcode);
     if (at == kHandlers.end()) return refuse();
     return (this->*at->second)() && done();
@@ -467,13 +536,15 @@ class Selector {
       if (e.size() != 2) return refuse();
       if (bytes_of(t) == 8) {
         Reg lo = destination(e[0], RegKind::kW), hi = destination(e[1], RegKind::kW);
-        // A destination may be a half of nothing that is read again: both reads come from `a`, a 64-bit register.
+        // A destination may be a half of nothing that is read again: both reads come from `a`, a
+        // 64-bit register.
         return plain(Op::kTruncL, lo, {a}) && plain(Op::kHighL, hi, {a});
       }
       if (bytes_of(t) == 4) {
         Reg copy = temp(Op::kMov32, {a});  // a destination may be the source
         Reg lo = destination(e[0], RegKind::kW), hi = destination(e[1], RegKind::kW);
-        return plain(Op::kZextH, lo, {copy}) && plain(Op::kShrU32, hi, {copy, constant(RegKind::kW, 16)});
+        return plain(Op::kZextH, lo, {copy}) &&
+               plain(Op::kShrU32, hi, {copy, constant(RegKind::kW, 16)});
       }
       return refuse();
     }
@@ -487,7 +558,8 @@ class Selector {
     }
     RegKind k = kind_of(t);
     Op o = k == RegKind::kP ? Op::kMovPred : k == RegKind::kL ? Op::kMov64 : Op::kMov32;
-    // mov.b32 between a 64-bit register and a symbol, or mov.u64 of a 32-bit special register, do not occur.
+    // mov.b32 between a 64-bit register and a symbol, or mov.u64 of a 32-bit special register, do
+    // not occur.
     return plain(o, destination(op(0), k), {source(op(1), k, true)});
   }
 
@@ -515,20 +587,27 @@ class Selector {
       }
       float_rounding(suffixed);
       if (o == "div" && !suffixed) return refuse();  // div.approx, div.full
-      Op code = o == "add" ? (single ? Op::kAddF32 : Op::kAddF64)
-                : o == "sub" ? (single ? Op::kSubF32 : Op::kSubF64) : (single ? Op::kDivF32 : Op::kDivF64);
+      Op code = o == "add"   ? (single ? Op::kAddF32 : Op::kAddF64)
+                : o == "sub" ? (single ? Op::kSubF32 : Op::kSubF64)
+                             : (single ? Op::kDivF32 : Op::kDivF64);
       Reg a = source(op(1), k, true), b = source(op(2), k, true), d = destination(op(0), k);
       if (!suffixed) sums_.push_back({at_, a, b});
       return plain(code, d, {a, b});
     }
     Op code;
     bool widen = bytes_of(t) < 4;
-    if (o == "add") code = pick(t, Op::kAdd32, Op::kAdd32, Op::kAdd64, Op::kAdd64);
-    else if (o == "sub") code = pick(t, Op::kSub32, Op::kSub32, Op::kSub64, Op::kSub64);
-    else if (o == "div") code = pick(t, Op::kDivS32, Op::kDivU32, Op::kDivS64, Op::kDivU64);
-    else if (o == "rem") code = pick(t, Op::kRemS32, Op::kRemU32, Op::kRemS64, Op::kRemU64);
-    else if (o == "min") code = pick(t, Op::kMinS32, Op::kMinU32, Op::kMinS64, Op::kMinU64);
-    else code = pick(t, Op::kMaxS32, Op::kMaxU32, Op::kMaxS64, Op::kMaxU64);
+    if (o == "add")
+      code = pick(t, Op::kAdd32, Op::kAdd32, Op::kAdd64, Op::kAdd64);
+    else if (o == "sub")
+      code = pick(t, Op::kSub32, Op::kSub32, Op::kSub64, Op::kSub64);
+    else if (o == "div")
+      code = pick(t, Op::kDivS32, Op::kDivU32, Op::kDivS64, Op::kDivU64);
+    else if (o == "rem")
+      code = pick(t, Op::kRemS32, Op::kRemU32, Op::kRemS64, Op::kRemU64);
+    else if (o == "min")
+      code = pick(t, Op::kMinS32, Op::kMinU32, Op::kMinS64, Op::kMinU64);
+    else
+      code = pick(t, Op::kMaxS32, Op::kMaxU32, Op::kMaxS64, Op::kMaxU64);
     Reg a = source(op(1), k), b = source(op(2), k);
     if (widen && o != "add" && o != "sub") a = widened(a, t), b = widened(b, t);
     return plain(code, destination(op(0), k), {a, b});
@@ -544,17 +623,21 @@ class Selector {
       float_rounding(suffixed);
       Reg d = destination(op(0), k);
       if (!suffixed) products_.insert(d);
-      return plain(t == Type::kF32 ? Op::kMulF32 : Op::kMulF64, d, {source(op(1), k, true), source(op(2), k, true)});
+      return plain(t == Type::kF32 ? Op::kMulF32 : Op::kMulF64, d,
+                   {source(op(1), k, true), source(op(2), k, true)});
     }
     Reg a = source(op(1), k), b = source(op(2), k);
     if (take("wide")) {
-      if (bytes_of(t) == 2) return plain(Op::kMul32, destination(op(0), RegKind::kW), {widened(a, t), widened(b, t)});
+      if (bytes_of(t) == 2)
+        return plain(Op::kMul32, destination(op(0), RegKind::kW), {widened(a, t), widened(b, t)});
       if (bytes_of(t) != 4) return refuse();
-      return plain(is_signed(t) ? Op::kMulWideS32 : Op::kMulWideU32, destination(op(0), RegKind::kL), {a, b});
+      return plain(is_signed(t) ? Op::kMulWideS32 : Op::kMulWideU32,
+                   destination(op(0), RegKind::kL), {a, b});
     }
     if (take("hi")) {
       if (bytes_of(t) < 4) return refuse();
-      return plain(pick(t, Op::kMulHiS32, Op::kMulHiU32, Op::kMulHiS64, Op::kMulHiU64), destination(op(0), k), {a, b});
+      return plain(pick(t, Op::kMulHiS32, Op::kMulHiU32, Op::kMulHiS64, Op::kMulHiU64),
+                   destination(op(0), k), {a, b});
     }
     if (!take("lo")) return refuse();
     return plain(bytes_of(t) == 8 ? Op::kMul64 : Op::kMul32, destination(op(0), k), {a, b});
@@ -570,19 +653,22 @@ class Selector {
     if (take("wide")) {
       if (bytes_of(t) == 2) {
         Reg product = temp(Op::kMul32, {widened(a, t), widened(b, t)});
-        return plain(Op::kAdd32, destination(op(0), RegKind::kW), {product, source(op(3), RegKind::kW)});
+        return plain(Op::kAdd32, destination(op(0), RegKind::kW),
+                     {product, source(op(3), RegKind::kW)});
       }
       if (bytes_of(t) != 4) return refuse();
-      return plain(is_signed(t) ? Op::kMadWideS32 : Op::kMadWideU32, destination(op(0), RegKind::kL),
-                   {a, b, source(op(3), RegKind::kL)});
+      return plain(is_signed(t) ? Op::kMadWideS32 : Op::kMadWideU32,
+                   destination(op(0), RegKind::kL), {a, b, source(op(3), RegKind::kL)});
     }
     if (take("hi")) {
       if (bytes_of(t) < 4) return refuse();
       Reg high = temp(pick(t, Op::kMulHiS32, Op::kMulHiU32, Op::kMulHiS64, Op::kMulHiU64), {a, b});
-      return plain(bytes_of(t) == 8 ? Op::kAdd64 : Op::kAdd32, destination(op(0), k), {high, source(op(3), k)});
+      return plain(bytes_of(t) == 8 ? Op::kAdd64 : Op::kAdd32, destination(op(0), k),
+                   {high, source(op(3), k)});
     }
     if (!take("lo")) return refuse();
-    return plain(bytes_of(t) == 8 ? Op::kMad64 : Op::kMad32, destination(op(0), k), {a, b, source(op(3), k)});
+    return plain(bytes_of(t) == 8 ? Op::kMad64 : Op::kMad32, destination(op(0), k),
+                 {a, b, source(op(3), k)});
   }
 
   bool fma() {
@@ -605,7 +691,8 @@ class Selector {
       bool single = t == Type::kF32;
       if (o == "abs") return plain(single ? Op::kAbsF32 : Op::kAbsF64, d, {a});
       if (o == "neg") {
-        if (products_.count(a)) products_.insert(d);  // ptxas sees through a negation when it contracts
+        if (products_.count(a))
+          products_.insert(d);  // ptxas sees through a negation when it contracts
         return plain(single ? Op::kNegF32 : Op::kNegF64, d, {a});
       }
       if (!take("rn")) return refuse();  // sqrt.approx, rcp.approx
@@ -629,14 +716,18 @@ class Selector {
     Type t = types_[0];
     RegKind k = kind_of(t);
     const std::string& o = at_->opcode;
-    auto by_kind = [&](Op p, Op w, Op l) { return k == RegKind::kP ? p : k == RegKind::kL ? l : w; };
+    auto by_kind = [&](Op p, Op w, Op l) {
+      return k == RegKind::kP ? p : k == RegKind::kL ? l : w;
+    };
     if (o == "not") {
       if (!operands(2)) return false;
-      return plain(by_kind(Op::kNotPred, Op::kNot32, Op::kNot64), destination(op(0), k), {source(op(1), k, true)});
+      return plain(by_kind(Op::kNotPred, Op::kNot32, Op::kNot64), destination(op(0), k),
+                   {source(op(1), k, true)});
     }
     if (!operands(3)) return false;
-    Op code = o == "and" ? by_kind(Op::kAndPred, Op::kAnd32, Op::kAnd64)
-              : o == "or" ? by_kind(Op::kOrPred, Op::kOr32, Op::kOr64) : by_kind(Op::kXorPred, Op::kXor32, Op::kXor64);
+    Op code = o == "and"  ? by_kind(Op::kAndPred, Op::kAnd32, Op::kAnd64)
+              : o == "or" ? by_kind(Op::kOrPred, Op::kOr32, Op::kOr64)
+                          : by_kind(Op::kXorPred, Op::kXor32, Op::kXor64);
     return plain(code, destination(op(0), k), {source(op(1), k, true), source(op(2), k, true)});
   }
 
@@ -645,8 +736,10 @@ class Selector {
     Type t = types_[0];
     RegKind k = kind_of(t);
     Reg a = source(op(1), k), amount = source(op(2), RegKind::kW), d = destination(op(0), k);
-    if (at_->opcode == "shl") return plain(k == RegKind::kL ? Op::kShl64 : Op::kShl32, d, {a, amount});
-    return plain(pick(t, Op::kShrS32, Op::kShrU32, Op::kShrS64, Op::kShrU64), d, {widened(a, t), amount});
+    if (at_->opcode == "shl")
+      return plain(k == RegKind::kL ? Op::kShl64 : Op::kShl32, d, {a, amount});
+    return plain(pick(t, Op::kShrS32, Op::kShrU32, Op::kShrS64, Op::kShrU64), d,
+                 {widened(a, t), amount});
   }
 
   bool funnel() {
@@ -655,8 +748,8 @@ class Selector {
     bool clamp = take("clamp"), wrap = !clamp && take("wrap");
     if ((!left && !right) || (!clamp && !wrap)) return refuse();
     constexpr RegKind W = RegKind::kW;
-    return plain(left ? Op::kShfL32 : Op::kShfR32, destination(op(0), W), {source(op(1), W), source(op(2), W), source(op(3), W)},
-                 clamp ? 1 : 0);
+    return plain(left ? Op::kShfL32 : Op::kShfR32, destination(op(0), W),
+                 {source(op(1), W), source(op(2), W), source(op(3), W)}, clamp ? 1 : 0);
   }
 
   bool bits() {
@@ -666,8 +759,10 @@ class Selector {
     bool wide = k == RegKind::kL;
     Reg a = source(op(1), k);
     const std::string& o = at_->opcode;
-    if (o == "popc") return plain(wide ? Op::kPopc64 : Op::kPopc32, destination(op(0), RegKind::kW), {a});
-    if (o == "clz") return plain(wide ? Op::kClz64 : Op::kClz32, destination(op(0), RegKind::kW), {a});
+    if (o == "popc")
+      return plain(wide ? Op::kPopc64 : Op::kPopc32, destination(op(0), RegKind::kW), {a});
+    if (o == "clz")
+      return plain(wide ? Op::kClz64 : Op::kClz32, destination(op(0), RegKind::kW), {a});
     return plain(wide ? Op::kBrev64 : Op::kBrev32, destination(op(0), k), {a});
   }
 
@@ -679,8 +774,8 @@ class Selector {
     if (bytes_of(t) < 4) return refuse();
     if (at_->opcode == "bfe") {
       if (!operands(4)) return false;
-      return plain(pick(t, Op::kBfeS32, Op::kBfeU32, Op::kBfeS64, Op::kBfeU64), destination(op(0), k),
-                   {source(op(1), k), source(op(2), W), source(op(3), W)});
+      return plain(pick(t, Op::kBfeS32, Op::kBfeU32, Op::kBfeS64, Op::kBfeU64),
+                   destination(op(0), k), {source(op(1), k), source(op(2), W), source(op(3), W)});
     }
     if (!operands(5)) return false;
     return plain(k == RegKind::kL ? Op::kBfi64 : Op::kBfi32, destination(op(0), k),
@@ -690,38 +785,47 @@ class Selector {
   bool prmt() {
     constexpr RegKind W = RegKind::kW;
     if (!one_type() || !operands(4)) return false;  // modes f4e, b4e, ... stay in flags_ and refuse
-    return plain(Op::kPrmt32, destination(op(0), W), {source(op(1), W), source(op(2), W), source(op(3), W)});
+    return plain(Op::kPrmt32, destination(op(0), W),
+                 {source(op(1), W), source(op(2), W), source(op(3), W)});
   }
 
   bool lop3() {
     constexpr RegKind W = RegKind::kW;
     if (!one_type() || !operands(5) || op(4).kind != Operand::Kind::kInteger) return refuse();
-    return plain(Op::kLop332, destination(op(0), W), {source(op(1), W), source(op(2), W), source(op(3), W)}, op(4).integer & 255);
+    return plain(Op::kLop332, destination(op(0), W),
+                 {source(op(1), W), source(op(2), W), source(op(3), W)}, op(4).integer & 255);
   }
 
   bool setp() {
-    if (!one_type() || at_->operands.size() < 3 || at_->operands.size() > 4 || flags_.empty()) return refuse();
+    if (!one_type() || at_->operands.size() < 3 || at_->operands.size() > 4 || flags_.empty())
+      return refuse();
     Type t = types_[0];
     if (is_half(t) || t == Type::kPred) return refuse();
     static const std::map<std::string_view, Comparison> kNames = {
-        {"eq", Comparison::kEq}, {"ne", Comparison::kNe}, {"lt", Comparison::kLt}, {"le", Comparison::kLe},
-        {"gt", Comparison::kGt}, {"ge", Comparison::kGe}, {"lo", Comparison::kLt}, {"ls", Comparison::kLe},
-        {"hi", Comparison::kGt}, {"hs", Comparison::kGe}, {"equ", Comparison::kEqu}, {"neu", Comparison::kNeu},
-        {"ltu", Comparison::kLtu}, {"leu", Comparison::kLeu}, {"gtu", Comparison::kGtu}, {"geu", Comparison::kGeu},
-        {"num", Comparison::kNum}, {"nan", Comparison::kNan}};
+        {"eq", Comparison::kEq},   {"ne", Comparison::kNe},   {"lt", Comparison::kLt},
+        {"le", Comparison::kLe},   {"gt", Comparison::kGt},   {"ge", Comparison::kGe},
+        {"lo", Comparison::kLt},   {"ls", Comparison::kLe},   {"hi", Comparison::kGt},
+        {"hs", Comparison::kGe},   {"equ", Comparison::kEqu}, {"neu", Comparison::kNeu},
+        {"ltu", Comparison::kLtu}, {"leu", Comparison::kLeu}, {"gtu", Comparison::kGtu},
+        {"geu", Comparison::kGeu}, {"num", Comparison::kNum}, {"nan", Comparison::kNan}};
     auto comparison = kNames.find(flags_[0]);
     if (comparison == kNames.end()) return refuse();
     if (!is_float(t) && comparison->second > Comparison::kGe) return refuse();
     flags_.erase(flags_.begin());
     RegKind k = kind_of(t);
     Reg a = source(op(1), k, true), b = source(op(2), k, true);
-    Op code = t == Type::kF32 ? Op::kSetpF32 : t == Type::kF64 ? Op::kSetpF64
-              : pick(t, Op::kSetpS32, Op::kSetpU32, Op::kSetpS64, Op::kSetpU64);
+    Op code = t == Type::kF32   ? Op::kSetpF32
+              : t == Type::kF64 ? Op::kSetpF64
+                                : pick(t, Op::kSetpS32, Op::kSetpU32, Op::kSetpS64, Op::kSetpU64);
     if (!is_float(t)) a = widened(a, t), b = widened(b, t);
     std::int64_t imm = static_cast<std::int64_t>(comparison->second);
-    Op combine = take("and") ? Op::kAndPred : take("or") ? Op::kOrPred : take("xor") ? Op::kXorPred : Op::kMovPred;
+    Op combine = take("and")   ? Op::kAndPred
+                 : take("or")  ? Op::kOrPred
+                 : take("xor") ? Op::kXorPred
+                               : Op::kMovPred;
     Reg d = destination(op(0), RegKind::kP);
-    if (combine == Op::kMovPred && op(0).second.empty() && at_->operands.size() == 3) return plain(code, d, {a, b}, imm);
+    if (combine == Op::kMovPred && op(0).second.empty() && at_->operands.size() == 3)
+      return plain(code, d, {a, b}, imm);
     // p = cmp OP c, q = !cmp OP c; through temporaries, since a destination may be c itself.
     Reg raw = temp(code, {a, b}, imm);
     Reg c = at_->operands.size() == 4 ? source(op(3), RegKind::kP) : kNoReg;
@@ -729,7 +833,8 @@ class Selector {
     Reg first = combine == Op::kMovPred ? raw : temp(combine, {raw, c});
     if (!op(0).second.empty()) {
       Reg q = named(op(0).second);
-      if (q == kNoReg || kind(q) != RegKind::kP) return fail("the second destination is no predicate");
+      if (q == kNoReg || kind(q) != RegKind::kP)
+        return fail("the second destination is no predicate");
       Reg inverse = temp(Op::kNotPred, {raw});
       Reg second = combine == Op::kMovPred ? inverse : temp(combine, {inverse, c});
       if (!plain(Op::kMovPred, q, {second})) return false;
@@ -757,23 +862,31 @@ class Selector {
       bool exact = to == Type::kF64 && bytes_of(from) <= 4;
       if (!take("rn") && !exact) return refuse();
       a = widened(a, from);
-      if (to == Type::kF32) return plain(pick(from, Op::kS32ToF32, Op::kU32ToF32, Op::kS64ToF32, Op::kU64ToF32), d, {a});
+      if (to == Type::kF32)
+        return plain(pick(from, Op::kS32ToF32, Op::kU32ToF32, Op::kS64ToF32, Op::kU64ToF32), d,
+                     {a});
       return plain(pick(from, Op::kS32ToF64, Op::kU32ToF64, Op::kS64ToF64, Op::kU64ToF64), d, {a});
     }
     if (is_float(from)) {
-      Rounding r = take("rni") ? Rounding::kNearest : take("rzi") ? Rounding::kZero : take("rmi") ? Rounding::kDown : Rounding::kUp;
+      Rounding r = take("rni")   ? Rounding::kNearest
+                   : take("rzi") ? Rounding::kZero
+                   : take("rmi") ? Rounding::kDown
+                                 : Rounding::kUp;
       if (r == Rounding::kUp && !take("rpi")) return refuse();
       take("sat");  // float to integer always saturates
-      Op code = from == Type::kF32 ? pick(to, Op::kF32ToS32, Op::kF32ToU32, Op::kF32ToS64, Op::kF32ToU64)
-                                   : pick(to, Op::kF64ToS32, Op::kF64ToU32, Op::kF64ToS64, Op::kF64ToU64);
+      Op code = from == Type::kF32
+                    ? pick(to, Op::kF32ToS32, Op::kF32ToU32, Op::kF32ToS64, Op::kF32ToU64)
+                    : pick(to, Op::kF64ToS32, Op::kF64ToU32, Op::kF64ToS64, Op::kF64ToU64);
       std::int64_t imm = static_cast<std::int64_t>(r);
       if (bytes_of(to) >= 4) return plain(code, d, {a}, imm);
       // Narrow results saturate at their own range; through 32 bits that is a clamp.
       int width = static_cast<int>(8 * bytes_of(to));
       Reg wide = temp(code, {a}, imm);
-      if (!is_signed(to)) return plain(Op::kMinU32, d, {wide, constant(RegKind::kW, (1u << width) - 1)});
+      if (!is_signed(to))
+        return plain(Op::kMinU32, d, {wide, constant(RegKind::kW, (1u << width) - 1)});
       std::int64_t top = (std::int64_t{1} << (width - 1)) - 1;
-      Reg low = temp(Op::kMaxS32, {wide, constant(RegKind::kW, static_cast<std::uint64_t>(-top - 1))});
+      Reg low =
+          temp(Op::kMaxS32, {wide, constant(RegKind::kW, static_cast<std::uint64_t>(-top - 1))});
       return plain(Op::kMinS32, d, {low, constant(RegKind::kW, static_cast<std::uint64_t>(top))});
     }
     // integer to integer
@@ -784,9 +897,12 @@ class Selector {
     Reg w = kf == RegKind::kL ? temp(Op::kTruncL, {a}) : a;
     Type narrow = bytes_of(to) <= bytes_of(from) ? to : from;
     switch (bytes_of(narrow)) {
-      case 1: return plain(is_signed(narrow) ? Op::kSextB : Op::kZextB, d, {w});
-      case 2: return plain(is_signed(narrow) ? Op::kSextH : Op::kZextH, d, {w});
-      default: return plain(Op::kMov32, d, {w});
+      case 1:
+        return plain(is_signed(narrow) ? Op::kSextB : Op::kZextB, d, {w});
+      case 2:
+        return plain(is_signed(narrow) ? Op::kSextH : Op::kZextH, d, {w});
+      default:
+        return plain(Op::kMov32, d, {w});
     }
   }
 
@@ -799,11 +915,16 @@ class Selector {
     bool single = to == Type::kF32;
     if (take("sat")) return single ? plain(Op::kSatF32, d, {a}) : refuse();
     Rounding r;
-    if (take("rni")) r = Rounding::kNearest;
-    else if (take("rzi")) r = Rounding::kZero;
-    else if (take("rmi")) r = Rounding::kDown;
-    else if (take("rpi")) r = Rounding::kUp;
-    else return refuse();
+    if (take("rni"))
+      r = Rounding::kNearest;
+    else if (take("rzi"))
+      r = Rounding::kZero;
+    else if (take("rmi"))
+      r = Rounding::kDown;
+    else if (take("rpi"))
+      r = Rounding::kUp;
+    else
+      return refuse();
     return plain(single ? Op::kRoundF32 : Op::kRoundF64, d, {a}, static_cast<std::int64_t>(r));
   }
 
@@ -814,16 +935,19 @@ class Selector {
     Reg d = destination(op(0), RegKind::kL), a = source(op(1), RegKind::kL);
     if (take("global") || take("const")) return plain(Op::kMov64, d, {a});
     Op code = to ? Op::kSub64 : Op::kAdd64;
-    if (take("shared") || take("shared::cta")) return plain(code, d, {a, special(Special::kSharedBase, RegKind::kL)});
+    if (take("shared") || take("shared::cta"))
+      return plain(code, d, {a, special(Special::kSharedBase, RegKind::kL)});
     if (take("local")) return plain(code, d, {a, special(Special::kLocalBase, RegKind::kL)});
     return refuse();
   }
 
-  // Cache and ordering hints: the executor runs a block's threads in lockstep, so they change nothing.
+  // Cache and ordering hints: the executor runs a block's threads in lockstep, so they change
+  // nothing.
   void take_hints() {
     std::erase_if(flags_, [](const std::string& f) {
-      static const std::set<std::string_view> kHints = {"volatile", "weak", "relaxed", "acquire", "release", "cta", "cluster", "gpu",
-                                                        "sys", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt"};
+      static const std::set<std::string_view> kHints = {
+          "volatile", "weak", "relaxed", "acquire", "release", "cta", "cluster", "gpu", "sys",
+          "nc",       "ca",   "cg",      "cs",      "lu",      "cv",  "wb",      "wt"};
       return kHints.count(f) || f.starts_with("L1::") || f.starts_with("L2::");
     });
   }
@@ -838,22 +962,27 @@ class Selector {
 
   // Base register of an address operand, with the constant part in `offset`.
   Reg address(const Operand& o, Space space, std::int64_t& offset) {
-    if (o.kind != Operand::Kind::kAddress) return fail(fmt::format("'{}' takes an address", text_of(*at_))), kNoReg;
+    if (o.kind != Operand::Kind::kAddress)
+      return fail(fmt::format("'{}' takes an address", text_of(*at_))), kNoReg;
     offset = o.integer;
     bool narrow = space == Space::kShared;
     if (o.name.empty()) return constant(narrow ? RegKind::kW : RegKind::kL, 0);
     if (o.name[0] != '%' && !singles_.count(o.name)) {
       auto at = symbols_.find(o.name);
-      if (at == symbols_.end()) return fail(fmt::format("symbol '{}' is not declared", o.name)), kNoReg;
+      if (at == symbols_.end())
+        return fail(fmt::format("symbol '{}' is not declared", o.name)), kNoReg;
       Space actual = at->second.space;
-      if (actual != space) return fail(fmt::format("'{}' is not in the state space of '{}'", o.name, text_of(*at_))), kNoReg;
+      if (actual != space)
+        return fail(fmt::format("'{}' is not in the state space of '{}'", o.name, text_of(*at_))),
+               kNoReg;
       return constant(narrow ? RegKind::kW : RegKind::kL, at->second.address);
     }
     Reg r = named(o.name);
     if (r == kNoReg) return r;
     if (narrow && kind(r) == RegKind::kL) return temp(Op::kTruncL, {r});
     if (!narrow && kind(r) == RegKind::kW && space == Space::kLocal) return temp(Op::kZextW, {r});
-    if (kind(r) != (narrow ? RegKind::kW : RegKind::kL)) return fail(fmt::format("address register '{}' has the wrong width", o.name)), kNoReg;
+    if (kind(r) != (narrow ? RegKind::kW : RegKind::kL))
+      return fail(fmt::format("address register '{}' has the wrong width", o.name)), kNoReg;
     return r;
   }
 
@@ -881,10 +1010,12 @@ class Selector {
     std::int64_t offset = 0;
     if (space == Space::kParam) {
       auto at = symbols_.find(op(1).name);
-      if (op(1).kind != Operand::Kind::kAddress || at == symbols_.end() || at->second.space != Space::kParam)
+      if (op(1).kind != Operand::Kind::kAddress || at == symbols_.end() ||
+          at->second.space != Space::kParam)
         return refuse("reads a parameter at a computed address, which is not supported");
       offset = static_cast<std::int64_t>(at->second.address) + op(1).integer;
-      if (offset < 0 || static_cast<std::uint64_t>(offset) + std::uint64_t{m.bytes} * m.count > program_->parameter_bytes)
+      if (offset < 0 || static_cast<std::uint64_t>(offset) + std::uint64_t{m.bytes} * m.count >
+                            program_->parameter_bytes)
         return fail("a parameter access outside the parameters");
       for (std::uint8_t i = 0; i < m.count; ++i) {
         Reg d = loaded(targets[i], m, Op::kLoadParam, {}, offset + i * m.bytes);
@@ -894,7 +1025,8 @@ class Selector {
     }
     Reg base = address(op(1), space, offset);
     if (base == kNoReg) return false;
-    // All destinations in one instruction, so that the address is read before any of them is written.
+    // All destinations in one instruction, so that the address is read before any of them is
+    // written.
     std::array<Reg, 4> d{};
     std::array<Reg, 4> widen{kNoReg, kNoReg, kNoReg, kNoReg};
     RegKind k = m.bytes == 8 ? RegKind::kL : RegKind::kW;
@@ -919,7 +1051,8 @@ class Selector {
       if (widen[i] != kNoReg) emit(m.sign_extend ? Op::kSextW : Op::kZextW, {widen[i]}, {d[i]});
     return true;
   }
-  Reg loaded(const Operand& target, const Memory& m, Op o, std::initializer_list<Reg> src, std::int64_t imm) {
+  Reg loaded(const Operand& target, const Memory& m, Op o, std::initializer_list<Reg> src,
+             std::int64_t imm) {
     RegKind k = m.bytes == 8 ? RegKind::kL : RegKind::kW;
     Reg wide = kNoReg, d;
     if (names_register(target)) {
@@ -945,7 +1078,8 @@ class Selector {
     vector_count(m.count);
     m.bytes = static_cast<std::uint8_t>(bytes_of(t));
     if (m.bytes == 0 || m.bytes > 8) return refuse();
-    if (m.space == Space::kParam || m.space == Space::kConst) return refuse("writes a read-only state space");
+    if (m.space == Space::kParam || m.space == Space::kConst)
+      return refuse("writes a read-only state space");
     std::vector<Operand> values = elements(op(1));
     if (values.size() != m.count) return fail("the vector has the wrong length");
     std::int64_t offset = 0;
@@ -970,12 +1104,15 @@ class Selector {
     Memory m;
     m.space = take_space();
     m.bytes = static_cast<std::uint8_t>(bytes_of(t));
-    if (m.space != Space::kGlobal && m.space != Space::kShared && m.space != Space::kNone) return refuse();
+    if (m.space != Space::kGlobal && m.space != Space::kShared && m.space != Space::kNone)
+      return refuse();
     AtomicKind kind;
     bool cas = false;
     if (take("add")) {
       if (is_half(t)) return refuse();
-      kind = t == Type::kF32 ? AtomicKind::kAddF32 : t == Type::kF64 ? AtomicKind::kAddF64 : AtomicKind::kAdd;
+      kind = t == Type::kF32   ? AtomicKind::kAddF32
+             : t == Type::kF64 ? AtomicKind::kAddF64
+                               : AtomicKind::kAdd;
     } else if (is_float(t) || is_half(t)) {
       return refuse();
     } else if (take("min")) {
@@ -1009,22 +1146,27 @@ class Selector {
     Inst& inst = emit(Op::kAtomic, {d}, {base, value}, offset);
     if (cas) inst.src[inst.sources++] = second;
     inst.memory = m;
-    inst.memory.count = static_cast<std::uint8_t>(kind);  // an atomic has no vector form; the field holds its kind
+    inst.memory.count =
+        static_cast<std::uint8_t>(kind);  // an atomic has no vector form; the field holds its kind
     if (m.space != Space::kShared) program_->has_global_atomics = true;
     return true;
   }
 
   bool shuffle() {
-    if (!take("sync") || types_.size() != 1 || types_[0] != Type::kB32 || !operands(5)) return refuse();
-    ShuffleKind kind = take("up") ? ShuffleKind::kUp : take("down") ? ShuffleKind::kDown
-                       : take("bfly") ? ShuffleKind::kBfly : ShuffleKind::kIdx;
+    if (!take("sync") || types_.size() != 1 || types_[0] != Type::kB32 || !operands(5))
+      return refuse();
+    ShuffleKind kind = take("up")     ? ShuffleKind::kUp
+                       : take("down") ? ShuffleKind::kDown
+                       : take("bfly") ? ShuffleKind::kBfly
+                                      : ShuffleKind::kIdx;
     if (kind == ShuffleKind::kIdx && !take("idx")) return refuse();
     constexpr RegKind W = RegKind::kW;
     Reg a = source(op(1), W), b = source(op(2), W), c = source(op(3), W), mask = source(op(4), W);
     Reg d = destination(op(0), W), p = kNoReg;
     if (!op(0).second.empty() && op(0).second != "_") {
       p = named(op(0).second);
-      if (p == kNoReg || this->kind(p) != RegKind::kP) return fail("the second destination is no predicate");
+      if (p == kNoReg || this->kind(p) != RegKind::kP)
+        return fail("the second destination is no predicate");
     }
     if (a == kNoReg || b == kNoReg || c == kNoReg || mask == kNoReg || d == kNoReg) return false;
     Inst& inst = emit(Op::kShuffle, {d}, {a, b, c, mask}, static_cast<std::int64_t>(kind));
@@ -1034,7 +1176,10 @@ class Selector {
 
   bool vote() {
     if (!take("sync") || types_.size() != 1 || !operands(3)) return refuse();
-    VoteKind kind = take("all") ? VoteKind::kAll : take("any") ? VoteKind::kAny : take("uni") ? VoteKind::kUni : VoteKind::kBallot;
+    VoteKind kind = take("all")   ? VoteKind::kAll
+                    : take("any") ? VoteKind::kAny
+                    : take("uni") ? VoteKind::kUni
+                                  : VoteKind::kBallot;
     if (kind == VoteKind::kBallot && !take("ballot")) return refuse();
     Reg p = source(op(1), RegKind::kP), mask = source(op(2), RegKind::kW);
     Reg d = destination(op(0), kind == VoteKind::kBallot ? RegKind::kW : RegKind::kP);
@@ -1059,7 +1204,8 @@ class Selector {
     take("cta");
     if (!take("sync")) return refuse();
     take("aligned");
-    if (!operands(1) || op(0).kind != Operand::Kind::kInteger) return refuse("of a part of the block is not supported");
+    if (!operands(1) || op(0).kind != Operand::Kind::kInteger)
+      return refuse("of a part of the block is not supported");
     if (guard_ != kNoReg) return refuse("under a predicate is not supported");
     emit(Op::kBarrier, {}, {});
     return true;
@@ -1073,14 +1219,17 @@ class Selector {
     return true;
   }
 
-  // ptxas may contract an unsuffixed mul with an unsuffixed add or sub, which would give other bits than executing
-  // the text as it stands (numerics.md, 2.2). Registers are not followed through copies: NVRTC contracts before it
-  // prints, and with --fmad=false every instruction carries .rn anyway.
+  // ptxas may contract an unsuffixed mul with an unsuffixed add or sub, which would give other bits
+  // than executing the text as it stands (numerics.md, 2.2). Registers are not followed through
+  // copies: NVRTC contracts before it prints, and with --fmad=false every instruction carries .rn
+  // anyway.
   bool check_contraction() {
     for (const Sum& s : sums_) {
       if (!products_.count(s.a) && !products_.count(s.b)) continue;
       at_ = s.at;
-      return fail(fmt::format("'{}' may be contracted with the product it reads, so its bits are not defined by the PTX", text_of(*s.at)),
+      return fail(fmt::format("'{}' may be contracted with the product it reads, so its bits are "
+                              "not defined by the PTX",
+                              text_of(*s.at)),
                   "compile with --fmad=false: NVRTC then writes .rn");
     }
     return true;

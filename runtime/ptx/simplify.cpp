@@ -1,6 +1,6 @@
-// Clean-up that makes the interpreter's work smaller without touching a bit of any result: copies and constants are
-// propagated, 64-bit address arithmetic whose upper half nobody reads becomes 32-bit, loop invariants move out of
-// loops, and values nobody reads disappear.
+// Clean-up that makes the interpreter's work smaller without touching a bit of any result: copies
+// and constants are propagated, 64-bit address arithmetic whose upper half nobody reads becomes
+// 32-bit, loop invariants move out of loops, and values nobody reads disappear.
 #include <algorithm>
 #include <utility>
 
@@ -14,19 +14,23 @@ bool is_copy(const Inst& i) {
   return i.guard == kNoReg && (i.op == Op::kMov32 || i.op == Op::kMov64 || i.op == Op::kMovPred);
 }
 
-// A register written once holds one value wherever it is defined (PTX from NVRTC comes out of SSA), so a copy of it
-// can be replaced by it.
+// A register written once holds one value wherever it is defined (PTX from NVRTC comes out of SSA),
+// so a copy of it can be replaced by it.
 void propagate_copies(Code& code) {
   Counts counts = count_uses(code);
   std::vector<Reg> origin(code.regs.size());
   for (Reg r = 0; r < origin.size(); ++r) origin[r] = r;
-  auto fixed = [&](Reg r) { return code.regs[r].is_constant || code.regs[r].is_special || counts.writes[r] == 1; };
+  auto fixed = [&](Reg r) {
+    return code.regs[r].is_constant || code.regs[r].is_special || counts.writes[r] == 1;
+  };
   for (const Block& b : code.blocks)
     for (const Inst& i : b.code)
-      if (is_copy(i) && counts.writes[i.dst[0]] == 1 && fixed(i.src[0]) && i.src[0] != i.dst[0]) origin[i.dst[0]] = i.src[0];
+      if (is_copy(i) && counts.writes[i.dst[0]] == 1 && fixed(i.src[0]) && i.src[0] != i.dst[0])
+        origin[i.dst[0]] = i.src[0];
   auto find = [&](Reg r) {
     Reg root = r;
-    for (std::size_t steps = 0; origin[root] != root && steps <= origin.size(); ++steps) root = origin[root];
+    for (std::size_t steps = 0; origin[root] != root && steps <= origin.size(); ++steps)
+      root = origin[root];
     if (origin[root] != root) return r;  // a cycle of copies: undefined in any case
     while (origin[r] != root && origin[r] != r) r = std::exchange(origin[r], root);
     return root;
@@ -49,7 +53,8 @@ void drop_dead(Code& code) {
         Inst& i = b.code[k];
         if (!(is_plain(i.op) || i.op == Op::kLoadParam) || i.destinations == 0) continue;
         bool dead = true;
-        for_writes(i, [&](Reg r) { dead = dead && counts.reads[r] == (i.guard != kNoReg ? 1u : 0u); });
+        for_writes(i,
+                   [&](Reg r) { dead = dead && counts.reads[r] == (i.guard != kNoReg ? 1u : 0u); });
         if (!dead) continue;
         for_reads(i, [&](Reg r) { --counts.reads[r]; });
         i.destinations = 0;  // marks it for removal
@@ -57,37 +62,73 @@ void drop_dead(Code& code) {
       }
     }
     for (Block& b : code.blocks)
-      std::erase_if(b.code, [](const Inst& i) { return (is_plain(i.op) || i.op == Op::kLoadParam) && i.destinations == 0; });
+      std::erase_if(b.code, [](const Inst& i) {
+        return (is_plain(i.op) || i.op == Op::kLoadParam) && i.destinations == 0;
+      });
   }
 }
 
-// ---- 64-bit values of which only the low half is read --------------------------------------------------------------
+// ---- 64-bit values of which only the low half is read
+// --------------------------------------------------------------
 
 // The 32-bit operation that gives the low half of a 64-bit one from the low halves of its operands.
 bool narrow_form(const Code& code, const Inst& i, Op& out) {
   auto small_constant_shift = [&] { return code.regs[i.src[1]].is_constant; };
   switch (i.op) {
-    case Op::kMov64: out = Op::kMov32; return true;
-    case Op::kAdd64: out = Op::kAdd32; return true;
-    case Op::kSub64: out = Op::kSub32; return true;
-    case Op::kMul64: out = Op::kMul32; return true;
-    case Op::kMad64: out = Op::kMad32; return true;
-    case Op::kAnd64: out = Op::kAnd32; return true;
-    case Op::kOr64: out = Op::kOr32; return true;
-    case Op::kXor64: out = Op::kXor32; return true;
-    case Op::kNot64: out = Op::kNot32; return true;
-    case Op::kNeg64: out = Op::kNeg32; return true;
-    case Op::kShl64: out = Op::kShl32; return small_constant_shift();  // by 32 or more: both give 0 in the low half
-    case Op::kMulWideS32: case Op::kMulWideU32: out = Op::kMul32; return true;
-    case Op::kMadWideS32: case Op::kMadWideU32: out = Op::kMad32; return true;
-    case Op::kSextW: case Op::kZextW: out = Op::kMov32; return true;
-    default: return false;  // not a closed set: anything else keeps its width
+    case Op::kMov64:
+      out = Op::kMov32;
+      return true;
+    case Op::kAdd64:
+      out = Op::kAdd32;
+      return true;
+    case Op::kSub64:
+      out = Op::kSub32;
+      return true;
+    case Op::kMul64:
+      out = Op::kMul32;
+      return true;
+    case Op::kMad64:
+      out = Op::kMad32;
+      return true;
+    case Op::kAnd64:
+      out = Op::kAnd32;
+      return true;
+    case Op::kOr64:
+      out = Op::kOr32;
+      return true;
+    case Op::kXor64:
+      out = Op::kXor32;
+      return true;
+    case Op::kNot64:
+      out = Op::kNot32;
+      return true;
+    case Op::kNeg64:
+      out = Op::kNeg32;
+      return true;
+    case Op::kShl64:
+      out = Op::kShl32;
+      return small_constant_shift();  // by 32 or more: both give 0 in the low half
+    case Op::kMulWideS32:
+    case Op::kMulWideU32:
+      out = Op::kMul32;
+      return true;
+    case Op::kMadWideS32:
+    case Op::kMadWideU32:
+      out = Op::kMad32;
+      return true;
+    case Op::kSextW:
+    case Op::kZextW:
+      out = Op::kMov32;
+      return true;
+    default:
+      return false;  // not a closed set: anything else keeps its width
   }
 }
 
 void narrow_addresses(Code& code) {
   std::vector<char> narrow(code.regs.size(), 0);
-  for (Reg r = 0; r < code.regs.size(); ++r) narrow[r] = code.regs[r].kind == RegKind::kL && !code.regs[r].is_special;
+  for (Reg r = 0; r < code.regs.size(); ++r)
+    narrow[r] = code.regs[r].kind == RegKind::kL && !code.regs[r].is_special;
   for (bool changed = true; changed;) {
     changed = false;
     auto widen = [&](Reg r) {
@@ -96,13 +137,15 @@ void narrow_addresses(Code& code) {
     for (const Block& b : code.blocks) {
       for (const Inst& i : b.code) {
         Op form;
-        bool can = i.destinations == 1 && code.regs[i.dst[0]].kind == RegKind::kL && narrow_form(code, i, form);
+        bool can = i.destinations == 1 && code.regs[i.dst[0]].kind == RegKind::kL &&
+                   narrow_form(code, i, form);
         if (can)
           for (std::uint8_t s = 0; s < i.sources; ++s)
-            can = can && (code.regs[i.src[s]].kind != RegKind::kL || narrow[i.src[s]] || code.regs[i.src[s]].is_constant);
-        if (!can)
-          for_writes(i, [&](Reg r) { widen(r); });
-        // A 64-bit source is read whole, unless the result is narrow or the instruction takes the low half.
+            can = can && (code.regs[i.src[s]].kind != RegKind::kL || narrow[i.src[s]] ||
+                          code.regs[i.src[s]].is_constant);
+        if (!can) for_writes(i, [&](Reg r) { widen(r); });
+        // A 64-bit source is read whole, unless the result is narrow or the instruction takes the
+        // low half.
         bool low_only = i.op == Op::kTruncL || (can && narrow[i.dst[0]]);
         if (!low_only)
           for (std::uint8_t s = 0; s < i.sources; ++s) widen(i.src[s]);
@@ -133,7 +176,8 @@ void narrow_addresses(Code& code) {
   for (Block& b : code.blocks) {
     for (Inst& i : b.code) {
       Op form;
-      if (i.destinations == 1 && code.regs[i.dst[0]].kind == RegKind::kL && narrow[i.dst[0]] && narrow_form(code, i, form)) {
+      if (i.destinations == 1 && code.regs[i.dst[0]].kind == RegKind::kL && narrow[i.dst[0]] &&
+          narrow_form(code, i, form)) {
         i.op = form;
         for (std::uint8_t s = 0; s < i.sources; ++s) i.src[s] = low(i.src[s]);
       } else if (i.op == Op::kTruncL && narrow[i.src[0]]) {
@@ -145,10 +189,11 @@ void narrow_addresses(Code& code) {
     if (narrow[r]) code.regs[r].kind = RegKind::kW;
 }
 
-// ---- loop invariants --------------------------------------------------------------------------------------------------
+// ---- loop invariants
+// --------------------------------------------------------------------------------------------------
 
-// Plain operations have no side effect, so one whose operands do not change in a loop is computed once at the end of
-// the block that dominates the loop.
+// Plain operations have no side effect, so one whose operands do not change in a loop is computed
+// once at the end of the block that dominates the loop.
 void hoist_invariants(Code& code) {
   std::size_t n = code.blocks.size();
   std::vector<BlockList> next(n), before = predecessors(code);
@@ -192,20 +237,25 @@ void hoist_invariants(Code& code) {
   for (const Loop& loop : loops) {
     ++stamp;
     for (std::uint32_t b : loop.body)
-      for (const Inst& i : code.blocks[b].code) for_writes(i, [&](Reg r) { written_in[r] = stamp; });
+      for (const Inst& i : code.blocks[b].code)
+        for_writes(i, [&](Reg r) { written_in[r] = stamp; });
     std::uint32_t entry = idom[loop.header];
     std::size_t outside = 0;
-    for (std::uint32_t p : before[loop.header]) outside += !std::binary_search(loop.body.begin(), loop.body.end(), p);
-    bool direct = outside == 1;  // the dominating block is the only way in: registers written more than once are safe too
+    for (std::uint32_t p : before[loop.header])
+      outside += !std::binary_search(loop.body.begin(), loop.body.end(), p);
+    bool direct = outside == 1;  // the dominating block is the only way in: registers written more
+                                 // than once are safe too
     for (std::uint32_t b : loop.body) {
       std::vector<Inst>& list = code.blocks[b].code;
       std::vector<Inst> kept;
       for (Inst& i : list) {
-        bool invariant = is_plain(i.op) && i.guard == kNoReg && i.destinations == 1 && counts.writes[i.dst[0]] == 1 && !is_copy(i);
+        bool invariant = is_plain(i.op) && i.guard == kNoReg && i.destinations == 1 &&
+                         counts.writes[i.dst[0]] == 1 && !is_copy(i);
         for (std::uint8_t s = 0; s < i.sources && invariant; ++s) {
           Reg r = i.src[s];
           invariant = written_in[r] != stamp &&
-                      (code.regs[r].is_constant || code.regs[r].is_special || counts.writes[r] == 1 || (direct && before[loop.header].size() > 1));
+                      (code.regs[r].is_constant || code.regs[r].is_special ||
+                       counts.writes[r] == 1 || (direct && before[loop.header].size() > 1));
         }
         if (invariant) {
           written_in[i.dst[0]] = 0;

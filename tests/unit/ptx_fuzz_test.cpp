@@ -93,25 +93,64 @@ void one(const std::string& text) {
 TEST_CASE("ptx fuzz: 20,000 mutated kernels") {
   for (const char* seed : kSeeds) CHECK(refusal(seed) == "");
   ptx_test::Random rng(20240601);
-  std::vector<std::string> words = {"%r1", "%rd1", "%p1", "%f1", "$L1", "$L2", "ret;", "bra $L1;", ".reg", "{", "}", ";", ",", "[", "]", "0x7fffffffffffffff",
-                                    "-1", "99999999999999999999", "0f7F800000", ".v4", ".shared", "bar.sync 0;", "@%p1", "@!%p2", "%r<4294967295>", "[268435456]",
-                                    "fma.rn.f32 %f1, %f2, %f3, %f4;", "\"", "/*", "//", "::", "$X:", "mov.u32 %r1, %r2;"};
+  std::vector<std::string> words = {"%r1",
+                                    "%rd1",
+                                    "%p1",
+                                    "%f1",
+                                    "$L1",
+                                    "$L2",
+                                    "ret;",
+                                    "bra $L1;",
+                                    ".reg",
+                                    "{",
+                                    "}",
+                                    ";",
+                                    ",",
+                                    "[",
+                                    "]",
+                                    "0x7fffffffffffffff",
+                                    "-1",
+                                    "99999999999999999999",
+                                    "0f7F800000",
+                                    ".v4",
+                                    ".shared",
+                                    "bar.sync 0;",
+                                    "@%p1",
+                                    "@!%p2",
+                                    "%r<4294967295>",
+                                    "[268435456]",
+                                    "fma.rn.f32 %f1, %f2, %f3, %f4;",
+                                    "\"",
+                                    "/*",
+                                    "//",
+                                    "::",
+                                    "$X:",
+                                    "mov.u32 %r1, %r2;"};
   for (int round = 0; round < 20000; ++round) {
     std::string text = kSeeds[rng.next() % std::size(kSeeds)];
     for (std::uint32_t edits = 1 + rng.next() % 6; edits > 0; --edits) {
       std::size_t at = text.empty() ? 0 : rng.next() % text.size();
       switch (rng.next() % 6) {
-        case 0: text[at < text.size() ? at : 0] = static_cast<char>(rng.next()); break;
-        case 1: text.erase(at, 1 + rng.next() % 40); break;
-        case 2: text.insert(at, words[rng.next() % words.size()]); break;
+        case 0:
+          text[at < text.size() ? at : 0] = static_cast<char>(rng.next());
+          break;
+        case 1:
+          text.erase(at, 1 + rng.next() % 40);
+          break;
+        case 2:
+          text.insert(at, words[rng.next() % words.size()]);
+          break;
         case 3: {  // repeat a piece
           std::string piece = text.substr(at, 1 + rng.next() % 120);
           text.insert(rng.next() % (text.size() + 1), piece);
           break;
         }
-        case 4: text.resize(at); break;
+        case 4:
+          text.resize(at);
+          break;
         default: {  // exchange two lines
-          std::size_t from = text.find('\n', at), to = from == std::string::npos ? from : text.find('\n', from + 1);
+          std::size_t from = text.find('\n', at),
+                      to = from == std::string::npos ? from : text.find('\n', from + 1);
           if (to == std::string::npos) break;
           std::string line = text.substr(from, to - from);
           text.erase(from, to - from);
@@ -126,21 +165,30 @@ TEST_CASE("ptx fuzz: 20,000 mutated kernels") {
 }
 
 TEST_CASE("ptx fuzz: large and degenerate texts end in bounded time") {
-  std::string head = ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .pred %p<4>;\n.reg .b32 %r<100000>;\n";
+  std::string head =
+      ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{\n.reg .pred "
+      "%p<4>;\n.reg .b32 %r<100000>;\n";
   std::string many_blocks = head, chain = head, nested, long_vector = head + "mov.b32 {";
-  for (int i = 0; i < 20000; ++i) many_blocks += "$L" + std::to_string(i) + ": @%p1 bra $L" + std::to_string((i * 7919) % 20000) + ";\n";
-  for (int i = 0; i < 3000; ++i) chain += "mov.u32 %r" + std::to_string(i + 1) + ", %r" + std::to_string(i) + ";\n";
+  for (int i = 0; i < 20000; ++i)
+    many_blocks +=
+        "$L" + std::to_string(i) + ": @%p1 bra $L" + std::to_string((i * 7919) % 20000) + ";\n";
+  for (int i = 0; i < 3000; ++i)
+    chain += "mov.u32 %r" + std::to_string(i + 1) + ", %r" + std::to_string(i) + ";\n";
   for (int i = 0; i < 10000; ++i) nested += "{";
   for (int i = 0; i < 1000; ++i) long_vector += "%r1,";
   CHECK(refusal(many_blocks + "ret;\n}\n").find("too large") != std::string::npos);
   CHECK(refusal(chain + "ret;\n}\n").empty());
   CHECK(refusal(head + nested).find("nested too deeply") != std::string::npos);
   CHECK(refusal(long_vector).find("at most 8 elements") != std::string::npos);
-  CHECK(refusal(".version 9.0\n.global .b8 big[99999999999];\n").find("too large") != std::string::npos);
-  CHECK(refusal(".version 9.0\n.global .b8 big[268435456][268435456];\n").find("too large") != std::string::npos);
+  CHECK(refusal(".version 9.0\n.global .b8 big[99999999999];\n").find("too large") !=
+        std::string::npos);
+  CHECK(refusal(".version 9.0\n.global .b8 big[268435456][268435456];\n").find("too large") !=
+        std::string::npos);
   CHECK(refusal(std::string(100000, '\n') + "\x01").find("test.ptx:100001:1") == 0);
   // A tangle of branches just below the limit.
   std::string tangle = head;
-  for (int i = 0; i < 1500; ++i) tangle += "$L" + std::to_string(i) + ": add.s32 %r1, %r1, 1; @%p1 bra $L" + std::to_string((i * 911) % 1500) + ";\n";
+  for (int i = 0; i < 1500; ++i)
+    tangle += "$L" + std::to_string(i) + ": add.s32 %r1, %r1, 1; @%p1 bra $L" +
+              std::to_string((i * 911) % 1500) + ";\n";
   CHECK(refusal(tangle + "ret;\n}\n").empty());
 }

@@ -1,4 +1,5 @@
-// Small machinery for the tests of the PTX executor: run a few lines of PTX per thread, or CUDA C++ through NVRTC.
+// Small machinery for the tests of the PTX executor: run a few lines of PTX per thread, or CUDA C++
+// through NVRTC.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -22,7 +23,8 @@ namespace ptx_test {
 namespace ptx = driftc::runtime::ptx;
 using driftc::runtime::ThreadPool;
 
-// Decoder settings under which every kernel must give the same bits: the plain interpreter, and all fast forms.
+// Decoder settings under which every kernel must give the same bits: the plain interpreter, and all
+// fast forms.
 inline std::vector<ptx::DecodeOptions> all_decode_options() {
   return {{.convert_branches = false, .fuse_regions = false, .scalar_uniform = false},
           {.convert_branches = true, .fuse_regions = false, .scalar_uniform = false},
@@ -30,7 +32,9 @@ inline std::vector<ptx::DecodeOptions> all_decode_options() {
           {}};
 }
 
-inline std::shared_ptr<const ptx::Program> load(const std::string& text, const ptx::DecodeOptions& options = {}, const std::string& entry = "") {
+inline std::shared_ptr<const ptx::Program> load(const std::string& text,
+                                                const ptx::DecodeOptions& options = {},
+                                                const std::string& entry = "") {
   auto module = ptx::parse_module(text, "test.ptx");
   if (!module.ok()) FAIL(module.error().render());
   auto program = ptx::decode(*module, entry, options);
@@ -46,8 +50,9 @@ inline std::string refusal(const std::string& text) {
   return program.ok() ? "" : program.error().render();
 }
 
-// A kernel around `body`: thread i finds a[i], b[i], c[i] (64-bit words) in %rd1..%rd3 and their low halves in
-// %r1..%r3; the body leaves its result in %rd4 (wide) or %r4. Free: %r5.., %rd5.., %p1..
+// A kernel around `body`: thread i finds a[i], b[i], c[i] (64-bit words) in %rd1..%rd3 and their
+// low halves in %r1..%r3; the body leaves its result in %rd4 (wide) or %r4. Free: %r5.., %rd5..,
+// %p1..
 inline std::string kernel_text(const std::string& body, bool wide) {
   return std::string(R"(.version 9.0
 .target sm_90
@@ -74,11 +79,15 @@ inline std::string kernel_text(const std::string& body, bool wide) {
   cvt.u32.u64 %r1, %rd1;
   cvt.u32.u64 %r2, %rd2;
   cvt.u32.u64 %r3, %rd3;
-)") + body + (wide ? "" : "\n  cvt.u64.u32 %rd4, %r4;") + "\n  st.global.u64 [%rd24], %rd4;\n  ret;\n}\n";
+)") + body +
+         (wide ? "" : "\n  cvt.u64.u32 %rd4, %r4;") +
+         "\n  st.global.u64 [%rd24], %rd4;\n  ret;\n}\n";
 }
 
 // Result per thread, checked to be the same under all decode options.
-inline std::vector<std::uint64_t> run_lines(const std::string& body, bool wide, std::vector<std::uint64_t> a, std::vector<std::uint64_t> b = {},
+inline std::vector<std::uint64_t> run_lines(const std::string& body, bool wide,
+                                            std::vector<std::uint64_t> a,
+                                            std::vector<std::uint64_t> b = {},
                                             std::vector<std::uint64_t> c = {}) {
   std::size_t n = a.size();
   b.resize(n);
@@ -89,10 +98,13 @@ inline std::vector<std::uint64_t> run_lines(const std::string& body, bool wide, 
     auto program = load(kernel_text(body, wide), options);
     ptx::DeviceMemory memory;
     ptx::ArgumentPacker args;
-    args.add(memory.add(a.data(), n * 8, "a")).add(memory.add(b.data(), n * 8, "b")).add(memory.add(c.data(), n * 8, "c"));
+    args.add(memory.add(a.data(), n * 8, "a"))
+        .add(memory.add(b.data(), n * 8, "b"))
+        .add(memory.add(c.data(), n * 8, "c"));
     args.add(memory.add(out.data(), n * 8, "out"));
     ThreadPool pool(1);
-    auto result = ptx::launch(*program, {.block = {static_cast<std::uint32_t>(n), 1, 1}}, args.bytes(), memory, pool);
+    auto result = ptx::launch(*program, {.block = {static_cast<std::uint32_t>(n), 1, 1}},
+                              args.bytes(), memory, pool);
     if (!result.ok()) FAIL(result.error().render());
     if (first.empty()) first = out;
     CHECK(out == first);
@@ -109,7 +121,9 @@ inline const std::optional<driftc::codegen::Nvrtc>& nvrtc() {
 }
 
 // PTX of CUDA C++; nullopt (with a message in the log) where NVRTC is missing.
-inline std::optional<std::string> compile_cuda(const std::string& source, const std::string& target = "compute_90", std::vector<std::string> options = {}) {
+inline std::optional<std::string> compile_cuda(const std::string& source,
+                                               const std::string& target = "compute_90",
+                                               std::vector<std::string> options = {}) {
   if (!nvrtc()) {
     MESSAGE("skipped: NVRTC is missing");
     return std::nullopt;
@@ -142,7 +156,8 @@ class Random {
 
 template <class T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 }  // namespace ptx_test

@@ -11,11 +11,11 @@ using driftc::fma_rn;
 
 namespace {
 
-
-// Runs `fill(args, memory)`'s arguments under every decode option and 1, 2 and 3 threads; `output` must come out the
-// same each time and is left in place.
+// Runs `fill(args, memory)`'s arguments under every decode option and 1, 2 and 3 threads; `output`
+// must come out the same each time and is left in place.
 template <class T, class Fill>
-void run_everywhere(const std::string& text, const ptx::LaunchConfig& config, std::vector<T>& output, Fill fill, std::uint64_t seed = 0) {
+void run_everywhere(const std::string& text, const ptx::LaunchConfig& config,
+                    std::vector<T>& output, Fill fill, std::uint64_t seed = 0) {
   const std::vector<T> initial = output;
   std::vector<T> first;
   for (const ptx::DecodeOptions& options : all_decode_options()) {
@@ -26,7 +26,8 @@ void run_everywhere(const std::string& text, const ptx::LaunchConfig& config, st
       ptx::ArgumentPacker args;
       fill(args, memory);
       ThreadPool pool(threads);
-      auto result = ptx::launch(*program, config, args.bytes(), memory, pool, {.schedule_seed = seed});
+      auto result =
+          ptx::launch(*program, config, args.bytes(), memory, pool, {.schedule_seed = seed});
       if (!result.ok()) FAIL(result.error().render());
       if (first.empty()) first = output;
       CHECK(same_bits(output, first));
@@ -87,17 +88,25 @@ extern "C" __global__ void k(const int* in, int* out, int n) {
       }
       sum = steps * 1000 + a;
       switch (v % 7) {
-        case 0: sum ^= 5; break;
-        case 2: sum += in[(i * 7) % n]; [[fallthrough]];
-        case 3: sum *= 3; break;
-        default: sum -= 1;
+        case 0:
+          sum ^= 5;
+          break;
+        case 2:
+          sum += in[(i * 7) % n];
+          [[fallthrough]];
+        case 3:
+          sum *= 3;
+          break;
+        default:
+          sum -= 1;
       }
     }
     expected[i] = sum;
   }
-  run_everywhere(*text, {.grid = {8, 1, 1}, .block = {139, 1, 1}}, out, [&](auto& args, auto& memory) {
-    args.add(buffer(memory, in, "in")).add(buffer(memory, out, "out")).add(n);
-  });
+  run_everywhere(*text, {.grid = {8, 1, 1}, .block = {139, 1, 1}}, out,
+                 [&](auto& args, auto& memory) {
+                   args.add(buffer(memory, in, "in")).add(buffer(memory, out, "out")).add(n);
+                 });
   CHECK(out == expected);
 }
 
@@ -148,9 +157,12 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
       expected[2 * b + 1] = w == 0 ? v[0] : expected[2 * b + 1] + v[0];
     }
   }
-  run_everywhere(*text, {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}, .dynamic_shared_bytes = threads * 4}, y, [&](auto& args, auto& memory) {
-    args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")).add(n);
-  });
+  run_everywhere(
+      *text,
+      {.grid = {blocks, 1, 1}, .block = {threads, 1, 1}, .dynamic_shared_bytes = threads * 4}, y,
+      [&](auto& args, auto& memory) {
+        args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")).add(n);
+      });
   CHECK(same_bits(y, expected));
 }
 
@@ -172,7 +184,8 @@ extern "C" __global__ void k(const int* x, int* y) {
   for (int t = 0; t < n; ++t) {
     int lane = t % 32, base = t - lane;
     auto at = [&](int l) { return x[base + l]; };
-    int v = x[t], r = (lane >= 3 ? at(lane - 3) : v) + 2 * (lane + 5 <= 31 ? at(lane + 5) : v) + 3 * at(t * 7 % 32) + 5 * at(lane ^ 9);
+    int v = x[t], r = (lane >= 3 ? at(lane - 3) : v) + 2 * (lane + 5 <= 31 ? at(lane + 5) : v) +
+                      3 * at(t * 7 % 32) + 5 * at(lane ^ 9);
     r += 7 * at(lane / 8 * 8 + 2) + 11 * (lane % 4 == 3 ? v : at(lane + 1));
     bool any = false, all = true;
     unsigned ballot = 0;
@@ -183,13 +196,17 @@ extern "C" __global__ void k(const int* x, int* y) {
     }
     expected[t] = (r + (any ? 1000 : 0) + (all ? 2000 : 0)) ^ static_cast<int>(ballot);
   }
-  run_everywhere(*text, {.block = {n, 1, 1}}, y, [&](auto& args, auto& memory) { args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")); });
+  run_everywhere(*text, {.block = {n, 1, 1}}, y, [&](auto& args, auto& memory) {
+    args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y"));
+  });
   CHECK(y == expected);
 }
 
 TEST_CASE("ptx kernels: implicit GEMM equals a sequential chain of fma") {
-  // Strided tiles (broadcast x vector), contiguous ones (float4 loads, gathers), and a block whose rows are 8 threads.
-  for (const char* form : {"-DSTRIDED=1 -DTX=16", "-DSTRIDED=0 -DTX=16", "-DSTRIDED=1 -DTX=8", "-DSTRIDED=0 -DTX=8"}) {
+  // Strided tiles (broadcast x vector), contiguous ones (float4 loads, gathers), and a block whose
+  // rows are 8 threads.
+  for (const char* form :
+       {"-DSTRIDED=1 -DTX=16", "-DSTRIDED=0 -DTX=16", "-DSTRIDED=1 -DTX=8", "-DSTRIDED=0 -DTX=8"}) {
     CAPTURE(form);
     std::string options(form);
     std::size_t space = options.find(' ');
@@ -239,11 +256,12 @@ extern "C" __global__ void k(const float* __restrict__ a, const float* __restric
     if (!text) return;
     const int M = 45, N = 83, K = 37, tx = options.ends_with("16") ? 16 : 8;
     Random random(7);
-    std::vector<float> a = random.floats(M * K), b = random.floats(K * N), c(M * N, -1.0f), expected(M * N);
-    a[5 * K + 3] = HUGE_VALF;       // Inf * 0 and NaN must travel through the chains
+    std::vector<float> a = random.floats(M * K), b = random.floats(K * N), c(M * N, -1.0f),
+                       expected(M * N);
+    a[5 * K + 3] = HUGE_VALF;  // Inf * 0 and NaN must travel through the chains
     b[3 * N + 7] = 0.0f;
     a[9 * K + 30] = driftc::float_of(0xFFC12345);
-    a[11 * K + 1] = 0x1p-140f;      // subnormals are kept
+    a[11 * K + 1] = 0x1p-140f;  // subnormals are kept
     for (int m = 0; m < M; ++m)
       for (int n = 0; n < N; ++n) {
         float s = 0.0f;
@@ -251,15 +269,23 @@ extern "C" __global__ void k(const float* __restrict__ a, const float* __restric
         expected[m * N + n] = s != s ? driftc::canonical_nan() : s;
       }
     std::uint32_t bn = static_cast<std::uint32_t>(tx * 4);
-    run_everywhere(*text, {.grid = {(N + bn - 1) / bn, (M + 31) / 32, 1}, .block = {static_cast<std::uint32_t>(tx * 8), 1, 1}}, c,
-                   [&](auto& args, auto& memory) {
-                     args.add(buffer(memory, a, "a")).add(buffer(memory, b, "b")).add(buffer(memory, c, "c")).add(M).add(N).add(K);
+    run_everywhere(*text,
+                   {.grid = {(N + bn - 1) / bn, (M + 31) / 32, 1},
+                    .block = {static_cast<std::uint32_t>(tx * 8), 1, 1}},
+                   c, [&](auto& args, auto& memory) {
+                     args.add(buffer(memory, a, "a"))
+                         .add(buffer(memory, b, "b"))
+                         .add(buffer(memory, c, "c"))
+                         .add(M)
+                         .add(N)
+                         .add(K);
                    });
     CHECK(same_bits(c, expected));
   }
 }
 
-TEST_CASE("ptx kernels: local arrays, structs, constants, generic pointers, vector and narrow accesses") {
+TEST_CASE(
+    "ptx kernels: local arrays, structs, constants, generic pointers, vector and narrow accesses") {
   auto text = compile_cuda(R"(
 __constant__ float table[4] = {1.5f, 2.0f, 0.25f, -3.0f};
 struct P { int a; float b; long long c; int d[3]; };
@@ -336,12 +362,15 @@ extern "C" __global__ void k(int* y) {
       for (int bx = 0; bx < 4; ++bx)
         for (int tz = 0; tz < 3; ++tz)
           for (int ty = 0; ty < 3; ++ty)
-            for (int tx = 0; tx < 5; ++tx) expected.push_back(bx + 10 * by + 100 * bz + 1000 * tx + 10000 * ty + 100000 * tz);
-  run_everywhere(*text, {.grid = {4, 3, 2}, .block = {5, 3, 3}}, y, [&](auto& args, auto& memory) { args.add(buffer(memory, y, "y")); });
+            for (int tx = 0; tx < 5; ++tx)
+              expected.push_back(bx + 10 * by + 100 * bz + 1000 * tx + 10000 * ty + 100000 * tz);
+  run_everywhere(*text, {.grid = {4, 3, 2}, .block = {5, 3, 3}}, y,
+                 [&](auto& args, auto& memory) { args.add(buffer(memory, y, "y")); });
   CHECK(y == expected);
 }
 
-TEST_CASE("ptx kernels: float atomics follow the schedule seed and flush subnormals in global memory") {
+TEST_CASE(
+    "ptx kernels: float atomics follow the schedule seed and flush subnormals in global memory") {
   auto text = compile_cuda(R"(
 extern "C" __global__ void k(const float* x, float* y, int slices) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -360,9 +389,12 @@ extern "C" __global__ void k(const float* x, float* y, int slices) {
     for (std::uint32_t s : order)
       for (int i = 0; i < n; ++i)
         if (i != 5) expected[i] += x[s * n + i];
-    run_everywhere(*text, {.grid = {2, 1, slices}, .block = {32, 1, 1}}, y, [&](auto& args, auto& memory) {
-      args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")).add(slices);
-    }, seed);
+    run_everywhere(
+        *text, {.grid = {2, 1, slices}, .block = {32, 1, 1}}, y,
+        [&](auto& args, auto& memory) {
+          args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")).add(slices);
+        },
+        seed);
     CHECK(same_bits(y, expected));
     if (seed == 0) ascending = y;
     differs = differs || !same_bits(y, ascending);
@@ -388,7 +420,8 @@ extern "C" __global__ void k(const int* x, int* y, float* z) {
   if (t == 0) { y[6] = atomicExch(y + 7, 42); atomicCAS(y + 7, 42, 43); z[0] = sum; }
 })");
   if (!text) return;
-  std::vector<int> x(64), y = {0, 0, 0, 0, -5, 1000, 0, 17}, expected = {0, 0, 0, 0, -5, 1000, 17, 43};
+  std::vector<int> x(64), y = {0, 0, 0, 0, -5, 1000, 0, 17},
+                          expected = {0, 0, 0, 0, -5, 1000, 17, 43};
   for (int i = 0; i < 64; ++i) {
     x[i] = (i * 29) % 97;
     ++expected[x[i] & 3];
@@ -415,56 +448,69 @@ extern "C" __global__ void k(const float* x, float* y, int n, long long stride) 
   double d = __fma_rn((double)v, (double)w, 1.0);
   int q = __float2int_rn(__fmul_rn(v, 100.0f));
   y[i] = __fadd_rn(__fadd_rn(w, s), (float)d) + (float)(q % 13) + (float)__popc(q) + __int_as_float((127 + (q & 3)) << 23);
-})", target);
+})",
+                             target);
     if (!text) return;
     const int n = 300;
     Random random(13);
     std::vector<float> x = random.floats(n * 2), y(n, 0.0f);
-    run_everywhere(*text, {.grid = {3, 1, 1}, .block = {128, 1, 1}}, y, [&](auto& args, auto& memory) {
-      args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")).add(n).add(2ll);
-    });
+    run_everywhere(*text, {.grid = {3, 1, 1}, .block = {128, 1, 1}}, y,
+                   [&](auto& args, auto& memory) {
+                     args.add(buffer(memory, x, "x")).add(buffer(memory, y, "y")).add(n).add(2ll);
+                   });
     if (first.empty()) first = y;
     CHECK(same_bits(y, first));
   }
 }
 
 namespace {
-std::string fault(const std::string& text, const ptx::LaunchConfig& config, std::vector<float>& x, std::vector<float>& y, int n, int threads = 1,
-                  bool readonly = false) {
+std::string fault(const std::string& text, const ptx::LaunchConfig& config, std::vector<float>& x,
+                  std::vector<float>& y, int n, int threads = 1, bool readonly = false) {
   auto program = load(text);
   ptx::DeviceMemory memory;
   ptx::ArgumentPacker args;
   args.add(memory.add(x.data(), x.size() * 4, "x"));
-  args.add(readonly ? memory.add_readonly(y.data(), y.size() * 4, "y") : memory.add(y.data(), y.size() * 4, "y"));
+  args.add(readonly ? memory.add_readonly(y.data(), y.size() * 4, "y")
+                    : memory.add(y.data(), y.size() * 4, "y"));
   args.add(n);
   ThreadPool pool(threads);
-  auto result = ptx::launch(*program, config, args.bytes(), memory, pool, {.max_steps_per_block = 100000});
+  auto result =
+      ptx::launch(*program, config, args.bytes(), memory, pool, {.max_steps_per_block = 100000});
   return result.ok() ? "" : result.error().render();
 }
 }  // namespace
 
-TEST_CASE("ptx kernels: faults are reported with block, thread, address and buffer, and do not depend on threads") {
+TEST_CASE(
+    "ptx kernels: faults are reported with block, thread, address and buffer, and do not depend on "
+    "threads") {
   auto copy = compile_cuda(R"(
 extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   y[i] = x[i + n];
-})", "compute_90", {"-lineinfo"});
+})",
+                           "compute_90", {"-lineinfo"});
   if (!copy) return;
   std::vector<float> x(256), y(256);
   CHECK(fault(*copy, {.grid = {4, 1, 1}, .block = {64, 1, 1}}, x, y, 0).empty());
   std::string first;
   for (int threads : {1, 2, 3}) {
     std::string message = fault(*copy, {.grid = {4, 1, 1}, .block = {64, 1, 1}}, x, y, 70, threads);
-    CHECK(message.find("kernel 'k', block (2,0,0), thread (58,0,0): out-of-bounds read of 4 bytes") != std::string::npos);
+    CHECK(
+        message.find("kernel 'k', block (2,0,0), thread (58,0,0): out-of-bounds read of 4 bytes") !=
+        std::string::npos);
     CHECK(message.find("CUDA source") != std::string::npos);
     CHECK(message.find("k.cu:4") != std::string::npos);
-    CHECK(message.find("nearest buffer: 'x' of 1024 bytes, 0 bytes behind its end") != std::string::npos);
+    CHECK(message.find("nearest buffer: 'x' of 1024 bytes, 0 bytes behind its end") !=
+          std::string::npos);
     if (first.empty()) first = message;
     CHECK(message == first);
   }
-  CHECK(fault(*copy, {.grid = {4, 1, 1}, .block = {64, 1, 1}}, x, y, -1).find("4 bytes before its begin") != std::string::npos);
-  CHECK(fault(*copy, {.grid = {1, 1, 1}, .block = {64, 1, 1}}, x, y, 0, 1, true).find("read-only memory") != std::string::npos);
-  CHECK(fault(*copy, {.grid = {1, 1, 1}, .block = {2048, 1, 1}}, x, y, 0).find("cannot be launched") != std::string::npos);
+  CHECK(fault(*copy, {.grid = {4, 1, 1}, .block = {64, 1, 1}}, x, y, -1)
+            .find("4 bytes before its begin") != std::string::npos);
+  CHECK(fault(*copy, {.grid = {1, 1, 1}, .block = {64, 1, 1}}, x, y, 0, 1, true)
+            .find("read-only memory") != std::string::npos);
+  CHECK(fault(*copy, {.grid = {1, 1, 1}, .block = {2048, 1, 1}}, x, y, 0)
+            .find("cannot be launched") != std::string::npos);
 
   auto shared = compile_cuda(R"(
 extern "C" __global__ void k(const float* x, float* y, int n) {
@@ -474,12 +520,15 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
   y[threadIdx.x] = s[threadIdx.x + n];
 })");
   CHECK(fault(*shared, {.block = {64, 1, 1}}, x, y, 0).empty());
-  CHECK(fault(*shared, {.block = {64, 1, 1}}, x, y, 1).find("thread (63,0,0): out-of-bounds read of 4 bytes at shared address 0x100") != std::string::npos);
+  CHECK(fault(*shared, {.block = {64, 1, 1}}, x, y, 1)
+            .find("thread (63,0,0): out-of-bounds read of 4 bytes at shared address 0x100") !=
+        std::string::npos);
 
   auto vector = compile_cuda(R"(
 extern "C" __global__ void k(const float* x, float* y, int n) { ((float4*)y)[threadIdx.x] = *(const float4*)(x + 4 * threadIdx.x + n); })");
   CHECK(fault(*vector, {.block = {16, 1, 1}}, x, y, 4).find("misaligned") == std::string::npos);
-  CHECK(fault(*vector, {.block = {16, 1, 1}}, x, y, 1).find("misaligned read of 16 bytes") != std::string::npos);
+  CHECK(fault(*vector, {.block = {16, 1, 1}}, x, y, 1).find("misaligned read of 16 bytes") !=
+        std::string::npos);
 
   auto barrier = compile_cuda(R"(
 extern "C" __global__ void k(const float* x, float* y, int n) {
@@ -492,7 +541,8 @@ extern "C" __global__ void k(const float* x, float* y, int n) {
   auto endless = compile_cuda(R"(
 extern "C" __global__ void k(const float* x, volatile float* y, int n) { while (y[0] == 0.0f) y[1] = x[0]; })");
   std::vector<float> zero(256, 0.0f);
-  CHECK(fault(*endless, {.block = {64, 1, 1}}, x, zero, 0).find("endless loop") != std::string::npos);
+  CHECK(fault(*endless, {.block = {64, 1, 1}}, x, zero, 0).find("endless loop") !=
+        std::string::npos);
 }
 
 TEST_CASE("ptx kernels: 64-bit float kernels") {

@@ -1,8 +1,8 @@
+#include "runtime/thread_pool.h"
+
 #include <doctest/doctest.h>
 
 #include <vector>
-
-#include "runtime/thread_pool.h"
 
 using driftc::runtime::ThreadPool;
 
