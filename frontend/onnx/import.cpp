@@ -96,8 +96,15 @@ Result<ir::Graph> import_model(const ModelSource& source, const ImportOptions& o
   std::vector<ir::ValueId> outputs;
   for (const Named& output : proto.outputs) {
     DRIFTC_TRY(operand, scope.operand(output.name));
+    DRIFTC_TRY(declared, declared_tensor(output));
     if (!is_float(operand.declared))
       return input_error(fmt::format("output {} is {}; driftc returns floats", quoted(output.name),
+                                     name_of(operand.declared)));
+    // Shapes are not compared: files with a bound batch often keep the old one in their outputs.
+    const bool open = declared.type_name == "undefined" || declared.type_name == "no tensor";
+    if (!open && (!declared.dtype || *declared.dtype == ir::DType::kI64))
+      return input_error(fmt::format("output {} is declared {} but computed as {}",
+                                     quoted(output.name), declared.type_name,
                                      name_of(operand.declared)));
     outputs.push_back(scope.materialise(output.name, operand));
     for (std::size_t i = 0; i + 1 < outputs.size(); ++i)

@@ -126,7 +126,7 @@ class Binding {
                                      *options_.batch, quoted(info.name), shape[0]),
                          options_.input_shapes.contains(info.name)
                              ? "the batch of a given input comes from its file"
-                             : "the model fixes it");
+                             : "the model or the file of another input fixes it");
     if (!shape.checked_elements())
       return input_error(fmt::format("input {} has shape {}: more than 2^40 elements",
                                      quoted(info.name), to_string(shape)));
