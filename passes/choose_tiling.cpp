@@ -32,33 +32,42 @@ void accumulate_in(ir::Kernel& kernel, const std::string& how) {
   if (order.arith == ir::Arith::kF64) kernel.contract.acc = ir::Precision::kF64;
 }
 
+// A matmul with fewer blocks than the device has SMs splits its k.
+void split_small_matmul(ir::Kernel& kernel, int sm_count) {
+  if (kernel.algorithm != ir::Algorithm::kMatmul || kernel.contract.order->split != 1) return;
+  const int slices =
+      slices_for_grid(*gemm_extent(kernel.body), kernel.schedule, sm_count, kMinMatmulSlice);
+  set_order(kernel, with_split(*kernel.contract.order, slices, ir::SplitCombine::kSerial));
+}
+
 }  // namespace
 
 Result<ir::Graph> choose_tiling(const ir::Graph& graph, const PassContext& context) {
   const Options& options = context.options;
-  const bool invariant = options.on("choose-tiling.batch-invariant");
   const auto block = parse_block(options.get("choose-tiling.block"));
-  return edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
+  std::optional<Diagnostic> refused;
+  ir::Graph result = edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
     if (stays_eager(context, node.from) || kernel.algorithm == ir::Algorithm::kInterpreter)
       return false;
     accumulate_in(kernel, options.get("choose-tiling.accumulate"));
-    const auto extent = gemm_extent(kernel.body);
-    if (!extent) return true;
+    if (!gemm_extent(kernel.body)) return true;
     kernel.schedule = schedule_for(kernel, context.sm_count);
-    if (block && kernel.schedule.block_m > 0) {
-      kernel.schedule.block_m = block->m;
-      kernel.schedule.block_n = block->n;
-      kernel.schedule.block_k = block->k;
+    if (block) {
+      auto schedule = schedule_with_block(kernel, block->m, block->n, block->k, context.sm_count);
+      if (!schedule.ok() && !refused) refused = schedule.error();
+      if (schedule.ok()) kernel.schedule = *schedule;
     }
-    if (invariant) {
+    if (options.on("choose-tiling.batch-invariant")) {
       set_order(kernel, with_split(*kernel.contract.order, 1, ir::SplitCombine::kSerial));
-    } else if (kernel.algorithm == ir::Algorithm::kMatmul && kernel.contract.order->split == 1) {
-      const int slices =
-          slices_for_grid(*extent, kernel.schedule, context.sm_count, kMinMatmulSlice);
-      set_order(kernel, with_split(*kernel.contract.order, slices, ir::SplitCombine::kSerial));
+    } else {
+      split_small_matmul(kernel, context.sm_count);
     }
     return true;
   });
+  if (!refused) return result;
+  return input_error("--set choose-tiling.block=" + options.get("choose-tiling.block") +
+                         ": no kernel has this block",
+                     refused->message);
 }
 
 }  // namespace driftc::passes

@@ -64,8 +64,11 @@ ir::NumericContract eager_contract(const ir::Graph& graph, const ir::Node& node,
   const ir::Node* source = source_reduction(node, context);
   const ir::Op op = source != nullptr ? source->op : node.op;
   contract.order = eager_order(op, has_bias(node), context.eager_order);
-  // A bias that was an `add` in the source is added after the sum was stored.
-  if (contract.order->bias != ir::BiasPoint::kNone && !bias_is_own(node, context))
+  // A bias that was an `add` in the source, or that a gemm scales, is added after the sum was
+  // stored.
+  const bool scaled =
+      node.op == ir::Op::kGemm && (node.number("alpha") != 1 || node.number("beta") != 1);
+  if (contract.order->bias != ir::BiasPoint::kNone && (scaled || !bias_is_own(node, context)))
     contract.order->bias = ir::BiasPoint::kStored;
   // Over one tap every convolution walk visits channels 0, 1, 2, ...: the walk of a matmul.
   if (node.op == ir::Op::kConv1x1Matmul) {

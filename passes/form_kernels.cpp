@@ -54,6 +54,17 @@ ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
   DRIFTC_ASSERT(false, "not a compute node");
 }
 
+// The element type that has no emitter here, if any: kernels compute in f32, copies move any type.
+std::optional<ir::DType> type_without_kernel(const ir::Graph& graph, const ir::Node& node,
+                                             ir::Algorithm algorithm) {
+  if (algorithm == ir::Algorithm::kCopy && node.op != ir::Op::kPad) return std::nullopt;
+  const auto dtype = [&](ir::ValueId value) { return graph.value(value).type.dtype; };
+  if (dtype(node.result) != ir::DType::kF32) return dtype(node.result);
+  for (ir::ValueId operand : node.operands)
+    if (dtype(operand) != ir::DType::kF32) return dtype(operand);
+  return std::nullopt;
+}
+
 ir::Graph one_node_body(const ir::Graph& graph, const ir::Node& node) {
   ir::Graph body("body");
   ir::Node inner = node;
@@ -75,6 +86,11 @@ ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last
   kernel.algorithm = algorithm_for(graph, node);
   kernel.body = one_node_body(graph, node);
   kernel.contract = eager_contract(graph, node, context);
+  if (const auto type = type_without_kernel(graph, node, kernel.algorithm)) {
+    kernel.algorithm = ir::Algorithm::kInterpreter;
+    kernel.reason = "no kernel computes in " + std::string(ir::name_of(*type));
+    return kernel;
+  }
   if (!kernel.contract.order) return kernel;
   if (!ir::supports_order(kernel.algorithm, *kernel.contract.order)) {
     PassContext defaults = context;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/schedule.h"
+
 namespace driftc::passes {
 namespace {
 
@@ -37,18 +39,30 @@ std::optional<GemmExtent> gemm_extent(const ir::Graph& body) {
   return e;
 }
 
-ir::Schedule schedule_for(const ir::Kernel& kernel, int /*sm_count*/) {
-  const auto extent = gemm_extent(kernel.body);
-  const bool tiled = kernel.algorithm == ir::Algorithm::kImplicitGemm ||
-                     kernel.algorithm == ir::Algorithm::kMatmul;
-  if (!extent || !tiled) return {};
-  ir::Schedule s;
-  s.block_m = extent->m <= 32 ? 32 : 64;
-  s.block_n = extent->n <= 16 ? 16 : extent->n <= 32 ? 32 : 64;
-  s.block_k = 16;
-  s.thread_m = 4;
-  s.thread_n = 4;
-  return s;
+ir::Schedule schedule_for(const ir::Kernel& kernel, int sm_count) {
+  if (!kernel.contract.order) return {};
+  const ir::Layout layout = kernel.body.value(kernel.body.outputs()[0]).type.layout;
+  return ir::default_schedule(kernel.algorithm, kernel.body, *kernel.contract.order, layout,
+                              sm_count);
+}
+
+Result<ir::Schedule> schedule_with_block(const ir::Kernel& kernel, int block_m, int block_n,
+                                         int block_k, int sm_count) {
+  ir::Schedule schedule = schedule_for(kernel, sm_count);
+  if (schedule == ir::Schedule{}) return schedule;
+  schedule.block_m = block_m;
+  schedule.block_n = block_n;
+  schedule.block_k = block_k;
+  schedule.vector = block_n % 4 == 0 ? 4 : 1;
+  auto first = ir::check_schedule(kernel.algorithm, schedule);
+  if (first.ok()) return schedule;
+  for (int m : {4, 8, 2, 1, 16})
+    for (int n : {4, 8, 2, 1, 16}) {
+      schedule.thread_m = m;
+      schedule.thread_n = n;
+      if (ir::check_schedule(kernel.algorithm, schedule).ok()) return schedule;
+    }
+  return first.error();
 }
 
 std::int64_t grid_blocks(const GemmExtent& e, const ir::Schedule& s) {

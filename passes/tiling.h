@@ -16,6 +16,10 @@ std::optional<GemmExtent> gemm_extent(const ir::Graph& body);
 
 // The default schedule of a kernel, from its algorithm, body and order; sets nothing about bits.
 ir::Schedule schedule_for(const ir::Kernel& kernel, int sm_count);
+// The same with this block, and the first thread tile that code generation accepts for it. An error
+// says why there is none. Kernels without tiles keep their (empty) schedule.
+Result<ir::Schedule> schedule_with_block(const ir::Kernel& kernel, int block_m, int block_n,
+                                         int block_k, int sm_count);
 // Thread blocks of the launch before any split.
 std::int64_t grid_blocks(const GemmExtent& extent, const ir::Schedule& schedule);
 

@@ -55,6 +55,7 @@ TEST_CASE("random graphs: source replay explains every kernel under any subset o
       CAPTURE(setting.passes);
       const ir::Graph graph = study.compile(setting);
       const std::string unexplained = joined(study.unexplained(graph, study.run(graph), setting));
+      CHECK(tests::refused_by_codegen(graph) == "");
       CHECK_MESSAGE(unexplained == "", ir::print(study.source()) << ir::print(graph));
     }
   }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "codegen/lower.h"
 #include "ir/support/rng.h"
 #include "passes/pipeline.h"
 #include "runtime/eager/region.h"
@@ -140,6 +141,20 @@ class Study {
   std::vector<ir::Tensor> inputs_;
   runtime::ThreadPool pool_{2};
 };
+
+// Kernels that code generation refuses: "name: why" each. Passes ask before they decide, so there
+// are none.
+inline std::string refused_by_codegen(const ir::Graph& graph) {
+  std::string names;
+  for (std::uint32_t i = 0; i < graph.node_count(); ++i) {
+    const ir::Node& node = graph.node({i});
+    if (node.op != ir::Op::kKernel || node.kernel->algorithm == ir::Algorithm::kInterpreter)
+      continue;
+    auto lowered = codegen::lower(graph, {i});
+    if (!lowered.ok()) names += lowered.error().message + "\n";
+  }
+  return names;
+}
 
 inline std::string joined(const std::vector<std::string>& names) {
   std::string out;
