@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "ir/support/round.h"
 #include "runtime/ptx/frame.h"
@@ -91,6 +92,76 @@ HWY_INLINE u32 same(const T* a, T base) {
   for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d))
     bits |= bits_of_mask(d, hn::Eq(hn::Load(d, a + k), hn::Set(d, base))) << k;
   return bits;
+}
+
+// ---- whole groups of 4-byte elements: vectors of elements, scattered addresses ------------------
+
+// What a group's active lanes touch: lowest and highest first byte, and the bits of all addresses.
+template <class A>
+struct Extent {
+  A low, high, bits;
+};
+template <class A>
+HWY_INLINE Extent<A> extent(const A* a, u32 m) {
+  Extent<A> e{std::numeric_limits<A>::max(), std::numeric_limits<A>::min(), 0};
+  if (m == kAll) {
+    for (std::size_t j = 0; j < kGroupLanes; ++j) {
+      e.low = std::min(e.low, a[j]);
+      e.high = std::max(e.high, a[j]);
+      e.bits |= a[j];
+    }
+    return e;
+  }
+  for (u32 rest = m; rest; rest &= rest - 1) {
+    const A v = a[static_cast<u32>(std::countr_zero(rest))];
+    e.low = std::min(e.low, v);
+    e.high = std::max(e.high, v);
+    e.bits |= v;
+  }
+  return e;
+}
+
+// The lanes' vectors lie behind each other: 16 lanes of `count` elements, lane by lane.
+HWY_INLINE void load_interleaved(const BoundInst& in, Frame& f, std::size_t g, const u32* p) {
+  const Tag<u32> d;
+  const std::size_t i = g * kGroupLanes;
+  for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+    hn::Vec<decltype(d)> v0, v1, v2, v3;
+    if (in.memory.count == 4) {
+      hn::LoadInterleaved4(d, p + 4 * k, v0, v1, v2, v3);
+      hn::Store(v2, d, at<u32>(f, in.dst[2]) + i + k);
+      hn::Store(v3, d, at<u32>(f, in.dst[3]) + i + k);
+    } else {
+      hn::LoadInterleaved2(d, p + 2 * k, v0, v1);
+    }
+    hn::Store(v0, d, at<u32>(f, in.dst[0]) + i + k);
+    hn::Store(v1, d, at<u32>(f, in.dst[1]) + i + k);
+  }
+}
+HWY_INLINE void store_interleaved(const BoundInst& in, Frame& f, std::size_t g, u32* p) {
+  const Tag<u32> d;
+  auto value = [&](u32 e, std::size_t k) {
+    const Place& src = in.src[1 + e];
+    return hn::Load(d, at<u32>(f, src) + lane(g * kGroupLanes, src) + (src.mask == 0 ? 0 : k));
+  };
+  for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+    if (in.memory.count == 4)
+      hn::StoreInterleaved4(value(0, k), value(1, k), value(2, k), value(3, k), d, p + 4 * k);
+    else
+      hn::StoreInterleaved2(value(0, k), value(1, k), d, p + 2 * k);
+  }
+}
+
+// 16 lanes with 32-bit byte offsets from `base`, every one known to be in range.
+HWY_INLINE void gather_elements(const BoundInst& in, Frame& f, std::size_t g, const std::byte* base,
+                                const std::int32_t* offsets) {
+  const Tag<u32> d;
+  const Tag<std::int32_t> di;
+  for (u32 e = 0; e < in.memory.count; ++e)
+    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d))
+      hn::Store(hn::GatherOffset(d, reinterpret_cast<const u32*>(base + 4 * e),
+                                 hn::LoadU(di, offsets + k)),
+                d, at<u32>(f, in.dst[e]) + g * kGroupLanes + k);
 }
 
 // ---- host addresses (global, const, generic)
@@ -263,13 +334,38 @@ void LoadHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       if (in.memory.bytes == 4 && load_consecutive<u32>(in, f, g, m, a)) continue;
       if (in.memory.bytes == 8 && load_consecutive<u64>(in, f, g, m, a)) continue;
     }
+    const Extent<u64> e = extent(a, m);
+    const u64 first = e.low + static_cast<u64>(in.imm), span = e.high - e.low;
+    const bool aligned = (((e.bits | static_cast<u64>(in.imm)) & (bytes - 1)) == 0);
+    if (aligned && reachable(f, first, span + bytes)) {
+      const std::byte* base = reinterpret_cast<const std::byte*>(first);
+      if (m == kAll && in.memory.bytes == 4 && span < (u64{1} << 31)) {
+        const int shift = std::countr_zero(bytes);
+        if (in.memory.count > 1 && follow(a, a[0], shift) == kAll) {
+          load_interleaved(in, f, g, reinterpret_cast<const u32*>(a[0] + static_cast<u64>(in.imm)));
+          continue;
+        }
+        std::int32_t offsets[kGroupLanes];
+        for (std::size_t j = 0; j < kGroupLanes; ++j)
+          offsets[j] = static_cast<std::int32_t>(a[j] - e.low);
+        gather_elements(in, f, g, base, offsets);
+        continue;
+      }
+      for (u32 rest = m; rest; rest &= rest - 1) {
+        const std::size_t j = static_cast<std::size_t>(std::countr_zero(rest));
+        for (u32 n = 0; n < in.memory.count; ++n)
+          load_element(in, f, n, g * kGroupLanes + j, base + (a[j] - e.low) + n * in.memory.bytes);
+      }
+      continue;
+    }
+    // Something is wrong, or the lanes read from several buffers: one by one.
     for (u32 rest = m; rest; rest &= rest - 1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
       u64 address = a[j] + static_cast<u64>(in.imm);
       if (!check_host(in, f, static_cast<u32>(i), address, bytes, false)) return;
-      for (u32 e = 0; e < in.memory.count; ++e)
-        load_element(in, f, e, i,
-                     reinterpret_cast<const std::byte*>(address) + e * in.memory.bytes);
+      for (u32 n = 0; n < in.memory.count; ++n)
+        load_element(in, f, n, i,
+                     reinterpret_cast<const std::byte*>(address) + n * in.memory.bytes);
     }
   }
 }
@@ -299,18 +395,33 @@ void StoreHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       if (in.memory.bytes == 4 && store_consecutive<u32>(in, f, g, m, a)) continue;
       if (in.memory.bytes == 8 && store_consecutive<u64>(in, f, g, m, a)) continue;
     }
+    const Extent<u64> e = extent(a, m);
+    const u64 first = e.low + static_cast<u64>(in.imm), span = e.high - e.low;
+    const bool aligned = (((e.bits | static_cast<u64>(in.imm)) & (bytes - 1)) == 0);
+    const bool safe = aligned && reachable(f, first, span + bytes) && f.cached_writable;
+    if (safe && m == kAll && in.memory.bytes == 4 && in.memory.count > 1 &&
+        follow(a, a[0], std::countr_zero(bytes)) == kAll) {
+      store_interleaved(in, f, g, reinterpret_cast<u32*>(a[0] + static_cast<u64>(in.imm)));
+      continue;
+    }
     for (u32 rest = m; rest; rest &= rest - 1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
       u64 address = a[j] + static_cast<u64>(in.imm);
-      if (!check_host(in, f, static_cast<u32>(i), address, bytes, true)) return;
-      for (u32 e = 0; e < in.memory.count; ++e)
-        store_element(in, f, e, i, reinterpret_cast<std::byte*>(address) + e * in.memory.bytes);
+      if (!safe && !check_host(in, f, static_cast<u32>(i), address, bytes, true)) return;
+      for (u32 n = 0; n < in.memory.count; ++n)
+        store_element(in, f, n, i, reinterpret_cast<std::byte*>(address) + n * in.memory.bytes);
     }
   }
 }
 
 // ---- shared memory
 // ---------------------------------------------------------------------------------------------------------
+
+// Shared addresses wrap at 32 bits, as the hardware's do; a register may hold a negative one that
+// its offset makes good.
+HWY_INLINE s64 shared_address(u32 base, s64 offset) {
+  return s64{static_cast<std::int32_t>(base)} + offset;
+}
 
 HWY_INLINE bool check_shared(const BoundInst& in, Frame& f, u32 lane_index, s64 address, u32 bytes,
                              bool write) {
@@ -331,10 +442,17 @@ HWY_INLINE bool shared_run(const Frame& f, s64 lane0, u32 m) {
   return lane0 + 4 * low >= 0 && lane0 + 4 * high + 4 <= s64{f.shared_bytes} && (lane0 & 3) == 0;
 }
 
+// All lanes' accesses lie in shared memory and are aligned.
+HWY_INLINE bool shared_extent(const Frame& f, std::int32_t low, std::int32_t high,
+                              std::int32_t bits, s64 offset, u32 bytes) {
+  return s64{low} + offset >= 0 && s64{high} + offset + s64{bytes} <= s64{f.shared_bytes} &&
+         ((s64{bits} | offset) & s64{bytes - 1}) == 0;
+}
+
 void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   u32 bytes = u32{in.memory.bytes} * in.memory.count;
   if (in.uniform) {
-    s64 address = s64{at<u32>(f, in.src[0])[0]} + in.imm;
+    s64 address = shared_address(at<u32>(f, in.src[0])[0], in.imm);
     if (!check_shared(in, f, 0, address, bytes, false)) return;
     for (u32 e = 0; e < in.memory.count; ++e)
       for (std::size_t j = 0; j < kGroupLanes; ++j)
@@ -348,7 +466,7 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     if (in.memory.bytes == 4) {
       u32 lane0;
       if (in.memory.count == 1 && consecutive(a, m, 2, lane0)) {
-        s64 base = s64{static_cast<std::int32_t>(lane0)} + in.imm;
+        s64 base = shared_address(lane0, in.imm);
         if (shared_run(f, base, m)) {
           load_run(at<u32>(f, in.dst[0]) + g * kGroupLanes,
                    reinterpret_cast<const u32*>(f.shared + base), m);
@@ -357,7 +475,7 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       }
       u32 first = a[static_cast<u32>(std::countr_zero(m))];
       if (m == kAll && same(a, first) == kAll) {
-        s64 address = s64{first} + in.imm;
+        s64 address = shared_address(first, in.imm);
         if (!check_shared(in, f, static_cast<u32>(g * kGroupLanes), address, bytes, false)) return;
         const Tag<u32> d;
         for (u32 e = 0; e < in.memory.count; ++e) {
@@ -368,12 +486,22 @@ void LoadShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
         continue;
       }
     }
+    const auto e = extent(reinterpret_cast<const std::int32_t*>(a), m);
+    const bool safe = shared_extent(f, e.low, e.high, e.bits, in.imm, bytes);
+    if (safe && m == kAll && in.memory.bytes == 4) {
+      if (in.memory.count > 1 && follow(a, a[0], std::countr_zero(bytes)) == kAll)
+        load_interleaved(in, f, g,
+                         reinterpret_cast<const u32*>(f.shared + shared_address(a[0], in.imm)));
+      else
+        gather_elements(in, f, g, f.shared + in.imm, reinterpret_cast<const std::int32_t*>(a));
+      continue;
+    }
     for (u32 rest = m; rest; rest &= rest - 1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
-      s64 address = s64{a[j]} + in.imm;
-      if (!check_shared(in, f, static_cast<u32>(i), address, bytes, false)) return;
-      for (u32 e = 0; e < in.memory.count; ++e)
-        load_element(in, f, e, i, f.shared + address + e * in.memory.bytes);
+      s64 address = shared_address(a[j], in.imm);
+      if (!safe && !check_shared(in, f, static_cast<u32>(i), address, bytes, false)) return;
+      for (u32 n = 0; n < in.memory.count; ++n)
+        load_element(in, f, n, i, f.shared + address + n * in.memory.bytes);
     }
   }
 }
@@ -386,19 +514,26 @@ void StoreShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     const u32* a = at<u32>(f, in.src[0]) + lane(g * kGroupLanes, in.src[0]);
     u32 lane0;
     if (in.memory.bytes == 4 && in.memory.count == 1 && consecutive(a, m, 2, lane0)) {
-      s64 base = s64{static_cast<std::int32_t>(lane0)} + in.imm;
+      s64 base = shared_address(lane0, in.imm);
       if (shared_run(f, base, m)) {
         store_run(reinterpret_cast<u32*>(f.shared + base),
                   at<u32>(f, in.src[1]) + lane(g * kGroupLanes, in.src[1]), m);
         continue;
       }
     }
+    const auto e = extent(reinterpret_cast<const std::int32_t*>(a), m);
+    const bool safe = shared_extent(f, e.low, e.high, e.bits, in.imm, bytes);
+    if (safe && m == kAll && in.memory.bytes == 4 && in.memory.count > 1 &&
+        follow(a, a[0], std::countr_zero(bytes)) == kAll) {
+      store_interleaved(in, f, g, reinterpret_cast<u32*>(f.shared + shared_address(a[0], in.imm)));
+      continue;
+    }
     for (u32 rest = m; rest; rest &= rest - 1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
-      s64 address = s64{a[j]} + in.imm;
-      if (!check_shared(in, f, static_cast<u32>(i), address, bytes, true)) return;
-      for (u32 e = 0; e < in.memory.count; ++e)
-        store_element(in, f, e, i, f.shared + address + e * in.memory.bytes);
+      s64 address = shared_address(a[j], in.imm);
+      if (!safe && !check_shared(in, f, static_cast<u32>(i), address, bytes, true)) return;
+      for (u32 n = 0; n < in.memory.count; ++n)
+        store_element(in, f, n, i, f.shared + address + n * in.memory.bytes);
     }
   }
 }
@@ -531,7 +666,7 @@ HWY_INLINE void atomics(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       std::size_t i = g * kGroupLanes + static_cast<std::size_t>(std::countr_zero(rest));
       std::byte* p;
       if (shared) {
-        s64 address = s64{at<u32>(f, in.src[0])[lane(i, in.src[0])]} + in.imm;
+        s64 address = shared_address(at<u32>(f, in.src[0])[lane(i, in.src[0])], in.imm);
         if (!check_shared(in, f, static_cast<u32>(i), address, sizeof(U), true)) return;
         p = f.shared + address;
       } else {

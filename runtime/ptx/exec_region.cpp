@@ -194,12 +194,14 @@ class GroupRun {
       auto run = hn::Add(hn::Set(du, first), hn::ShiftLeft<2>(hn::Iota(du, static_cast<u32>(k))));
       consecutive &= hn::AllTrue(du, hn::Eq(v, run));
     }
-    s64 low = first, high = same ? first : s64{first} + 4 * (kGroupLanes - 1);
+    // Addresses wrap at 32 bits, so a negative one may be made good by the loads' offsets.
+    auto wrapped = [](u32 v) { return s64{static_cast<std::int32_t>(v)}; };
+    s64 low = wrapped(first), high = low + (same ? 0 : 4 * (kGroupLanes - 1));
     u32 low_bits = first;
     if (!same && !consecutive) {
       for (u32 j = 0; j < kGroupLanes; ++j) {
-        low = std::min(low, s64{a[j]});
-        high = std::max(high, s64{a[j]});
+        low = std::min(low, wrapped(a[j]));
+        high = std::max(high, wrapped(a[j]));
         low_bits |= a[j];
       }
     }
@@ -208,7 +210,7 @@ class GroupRun {
       return false;
     seen.form = same ? Form::kSplat : Form::kVector;
     if (same || consecutive)
-      seen.pointer = f_.shared + a[0];
+      seen.pointer = f_.shared + wrapped(first);
     else
       seen.pointer = nullptr;
     addresses_ = a;
