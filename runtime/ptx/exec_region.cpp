@@ -196,7 +196,7 @@ class GroupRun {
     }
     // Addresses wrap at 32 bits, so a negative one may be made good by the loads' offsets.
     auto wrapped = [](u32 v) { return s64{static_cast<std::int32_t>(v)}; };
-    s64 low = wrapped(first), high = low + (same ? 0 : 4 * (kGroupLanes - 1));
+    s64 low = wrapped(first), high = low + (consecutive ? 4 * (kGroupLanes - 1) : 0);
     u32 low_bits = first;
     if (!same && !consecutive) {
       for (u32 j = 0; j < kGroupLanes; ++j) {

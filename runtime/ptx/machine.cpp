@@ -281,8 +281,12 @@ class Worker {
       return in.fn(in, f_, first_, last_);
     }
     if (in.region) {
-      if (partial_ || f_.lanes % kGroupLanes != 0 || !run_region_(*in.region, f_, first_, last_))
-        for (const BoundInst& i : in.region->fallback) one(i);
+      bool fused = !partial_ && f_.lanes % kGroupLanes == 0;
+      if (fused && run_region_(*in.region, f_, first_, last_)) return;
+      for (const BoundInst& i : in.region->fallback) one(i);
+      // A region may update its sums in place, so running the plain form behind it is only right
+      // as the way to a report.
+      DRIFTC_ASSERT(!fused || f_.fault.kind != FaultKind::kNone, "a region refused good addresses");
       return;
     }
     if (in.inst->op == Op::kBarrier) return barrier(in);

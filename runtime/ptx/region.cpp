@@ -105,7 +105,8 @@ class Finder {
     State& sd = at(d);
     if (sd.later_reads || sd.later_writes) return false;
     if (sd.is_load || sd.is_multiplicand || i.src[0] == d || i.src[1] == d) return false;
-    if (d == c) return sd.start_of < 0 || !sd.starts_many;
+    // In place: nobody else may have started from this register.
+    if (d == c) return sd.start_of < 0 || (sd.start_of == sc.chain && !sd.starts_many);
     if (sd.member_writes) return false;
     // The sum may end in the register it started from (the loop's own variable), if no other chain
     // starts there.
