@@ -1,0 +1,24 @@
+// Euclidean norms of the operands of sums, rounded up, and the panels that sums over windows run on.
+// By Cauchy and Schwarz a sum of products has sum|terms| <= ||row|| ||column||: one norm per row and one per
+// window bound all outputs.
+#pragma once
+
+#include <functional>
+
+#include "runtime/eager/window.h"
+
+namespace driftc::runtime {
+
+// At least the Euclidean norm; squares of f32 values cannot overflow f64.
+double norm_of(const double* values, std::int64_t count);
+
+// Norms over the windows of [images][channels][height][width]: [image][group][out pixel], each over the channels
+// of its group and the taps inside the image.
+Scratch<double> window_norms(const Window& window, std::int64_t groups, const double* input, ThreadPool& pool);
+
+// The columns of all images in batches: shifted copies, or gathered where windows are as large as the image
+// (as runtime/eager/window_sums.cpp does).
+void for_each_panel(const Window& window, const double* input, ThreadPool& pool,
+                    const std::function<void(const WindowColumns<double>&)>& fn);
+
+}  // namespace driftc::runtime
