@@ -10,11 +10,13 @@ namespace {
 
 constexpr std::int64_t kMaxFoldedElements = std::int64_t{1} << 20;
 
-Result<void> check_size(const OpContext& op, const ir::Shape& shape) {
+Result<void> check_size(OpContext& op, const ir::Shape& shape) {
   const auto elements = shape.checked_elements();
   if (!elements || *elements > kMaxFoldedElements)
-    return op.error(fmt::format("shape arithmetic gives a tensor {}, allowed are 2^20 elements",
+    return op.error(fmt::format("shape arithmetic on a tensor {}, allowed are 2^20 elements",
                                 to_string(shape)));
+  if (!op.charge(*elements))
+    return op.error("shape arithmetic on more than 2^24 elements in the whole model");
   return {};
 }
 

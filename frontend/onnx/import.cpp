@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <unordered_set>
 
 #include "frontend/onnx/graph_order.h"
 #include "frontend/onnx/inputs.h"
@@ -94,6 +95,7 @@ Result<ir::Graph> import_model(const ModelSource& source, const ImportOptions& o
   }
 
   std::vector<ir::ValueId> outputs;
+  std::unordered_set<std::string_view> returned;
   for (const Named& output : proto.outputs) {
     DRIFTC_TRY(operand, scope.operand(output.name));
     DRIFTC_TRY(declared, declared_tensor(output));
@@ -107,9 +109,8 @@ Result<ir::Graph> import_model(const ModelSource& source, const ImportOptions& o
                                      quoted(output.name), declared.type_name,
                                      name_of(operand.declared)));
     outputs.push_back(scope.materialise(output.name, operand));
-    for (std::size_t i = 0; i + 1 < outputs.size(); ++i)
-      if (outputs[i] == outputs.back())
-        return input_error(fmt::format("output {} is listed twice", quoted(output.name)));
+    if (!returned.insert(output.name).second)
+      return input_error(fmt::format("output {} is listed twice", quoted(output.name)));
   }
   scope.graph().set_outputs(std::move(outputs));
   return std::move(scope.graph());

@@ -93,6 +93,13 @@ ir::ValueId Scope::materialise(std::string_view name, Operand& operand) {
   return *operand.value;
 }
 
+bool Scope::charge(std::int64_t elements) {
+  constexpr std::int64_t kBudget = std::int64_t{1} << 24;
+  folded_elements_ +=
+      elements;  // each is at most 2^20, so this cannot overflow before it is refused
+  return folded_elements_ <= kBudget;
+}
+
 std::string Scope::helper_name(std::string_view wanted) const {
   std::string name(wanted);
   for (int i = 1; file_names_.contains(name) || graph_.find(name); ++i)

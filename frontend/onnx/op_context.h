@@ -44,6 +44,10 @@ class Scope {
   Result<Operand> operand(std::string_view name);
   // The operand as a value of the graph; constants are added to it under their own name.
   ir::ValueId materialise(std::string_view name, Operand& operand);
+  // Counts elements that folding reads or makes; false when the whole import has used up its
+  // budget. Real shape arithmetic needs a few thousand; without a limit, small files could ask for
+  // hours and terabytes.
+  bool charge(std::int64_t elements);
   // A name for a helper value: no name of the file and not yet in the graph.
   std::string helper_name(std::string_view wanted) const;
   Diagnostic error(std::string message, std::string hint = {}) const;  // with the file as its place
@@ -52,6 +56,7 @@ class Scope {
   const ModelSource& source_;
   std::int64_t opset_;
   ir::Graph graph_;
+  std::int64_t folded_elements_ = 0;
   std::unordered_map<std::string_view, std::string_view> initializers_;  // name -> tensor body
   std::unordered_map<std::string_view, bool> file_names_;
   std::unordered_map<std::string_view, Operand> bound_;
@@ -76,6 +81,7 @@ class OpContext {
   // A constant operand as integers or as one float; the error says that it must be known at import.
   Result<std::vector<std::int64_t>> integers(std::size_t i, std::string_view what);
   Result<double> number(std::size_t i, std::string_view what);
+  bool charge(std::int64_t elements) { return scope_->charge(elements); }
   // All of the first `count` operands are known and at least one is foldable.
   Result<bool> folds(std::size_t count);
   // By value: the graph may grow while the caller holds it.

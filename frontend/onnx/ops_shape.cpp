@@ -7,6 +7,7 @@
 
 #include "frontend/onnx/fold.h"
 #include "frontend/onnx/ops.h"
+#include "ir/support/round.h"
 
 namespace driftc::frontend::onnx {
 namespace {
@@ -86,9 +87,11 @@ Result<void> import_constant_of_shape(OpContext& op) {
       integer = tensor.data<std::int64_t>()[0];
   }
   if (is_float(declared)) {
-    const ir::DType dtype = declared == ElemType::kDouble ? ir::DType::kF64 : ir::DType::kF32;
-    op.bind_constant(ir::Literal::splat({dtype, shape, ir::Layout::kNchw}, number), declared,
-                     false);
+    // float64 is rounded here, not when a node uses it: the splat may be too large to be written
+    // out.
+    op.bind_constant(
+        ir::Literal::splat({ir::DType::kF32, shape, ir::Layout::kNchw}, to_f32_rn(number)),
+        declared == ElemType::kDouble ? ElemType::kFloat : declared, false);
     return {};
   }
   // A splat keeps integers as doubles, which not all are; shapes are small, so they are written
@@ -168,9 +171,10 @@ Result<void> import_range(OpContext& op) {
     v.push_back(given[0]);
   }
   if (v[2] == 0) return op.operand_error(2, "(delta) is 0");
+  constexpr std::size_t kMost = std::size_t{1} << 20;
   Ints out;
   for (std::int64_t at = v[0]; v[2] > 0 ? at < v[1] : at > v[1];) {
-    if (out.size() == kMaxListEntries) return op.error("gives more than 2^20 elements");
+    if (out.size() == kMost) return op.error("gives more than 2^20 elements");
     out.push_back(at);
     if (__builtin_add_overflow(at, v[2], &at)) break;
   }

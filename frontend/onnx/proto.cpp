@@ -114,8 +114,10 @@ GraphProto read_graph(std::string_view body) {
       }
       case 11:
       case 12: {
-        auto& list = r.tag() == 11 ? graph.inputs : graph.outputs;
-        limit(list.size(), kMaxGraphInputs, "graph inputs or outputs");
+        const bool input = r.tag() == 11;
+        auto& list = input ? graph.inputs : graph.outputs;
+        limit(list.size(), input ? kMaxGraphInputs : kMaxGraphOutputs,
+              input ? "graph inputs" : "graph outputs");
         const std::string_view info = view(r);
         list.push_back({name_in(info, 1), info});
         break;

@@ -101,11 +101,12 @@ struct ModelProto {
 
 // Limits, checked while decoding. A model beyond them is refused before anything is built.
 constexpr std::size_t kMaxNodes = 200'000;
-constexpr std::size_t kMaxInitializers = 400'000;
-constexpr std::size_t kMaxGraphInputs = 400'000;     // IR 3 lists every initializer as an input too
-constexpr std::size_t kMaxOperandNames = 4'000'000;  // inputs and outputs of all nodes together
+constexpr std::size_t kMaxInitializers = 200'000;
+constexpr std::size_t kMaxGraphInputs = 200'000;  // IR 3 lists every initializer as an input too
+constexpr std::size_t kMaxGraphOutputs = 10'000;
+constexpr std::size_t kMaxOperandNames = 1'000'000;  // inputs and outputs of all nodes together
 constexpr std::size_t kMaxRank = 32;
-constexpr std::size_t kMaxListEntries = std::size_t{1} << 20;  // of one attribute
+constexpr std::size_t kMaxListEntries = 65'536;  // of one attribute
 constexpr std::size_t kMaxNameBytes = 4096;
 
 // `bytes` must outlive what is returned. Errors have no place; the caller adds the file.

@@ -240,6 +240,26 @@ TEST_CASE("onnx hostile: sizes are checked before memory is taken") {
   CHECK(refused.error().message == "more than 200000 nodes");
 }
 
+TEST_CASE("onnx hostile: shape arithmetic has a budget") {
+  // A file of a few kilobytes that asks for a million elements at each of a hundred nodes.
+  OnnxWriter bomb(13);
+  bomb.input("x", {4})
+      .ints("n", {1 << 20})
+      .node("ConstantOfShape", {"n"}, {"v0"}, {attr_tensor("value", int_tensor("", {1}, {1}))});
+  for (int i = 0; i < 100; ++i)
+    bomb.node("Add", {"v" + std::to_string(i), "v" + std::to_string(i)},
+              {"v" + std::to_string(i + 1)});
+  bomb.node("Reshape", {"x", "v100"}, {"y"}).output("y");
+  CHECK(says(error_of(bomb), "shape arithmetic on more than 2^24 elements in the whole model"));
+  // A float fill of 2^40 elements is a recipe, not memory, whatever its type.
+  auto fill = OnnxWriter(13)
+                  .input("x", {1})
+                  .ints("n", {1 << 20, 1 << 20})
+                  .node("ConstantOfShape", {"n"}, {"v"},
+                        {attr_tensor("value", raw_tensor<double>("", {1}, kOnnxDouble, {0.1}))});
+  CHECK(says(error_of(fill.node("Mul", {"x", "v"}, {"y"}).output("y")), "(accepted)"));
+}
+
 TEST_CASE("onnx hostile: external data stays in the model's folder") {
   const TempFolder folder;
   std::vector<float> values(80);

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "frontend/zoo/reseed.h"
+#include "ir/builder.h"
+
 using namespace driftc;
 using frontend::zoo::zoo_graph;
 
@@ -58,4 +61,34 @@ TEST_CASE("zoo: unknown names get a hint") {
   CHECK(graph.error().message == "unknown zoo model 'resnet5O'");
   CHECK(graph.error().hint.find("did you mean 'resnet50'?") == 0);
   CHECK(!zoo_graph("mlp", 0).ok());
+}
+
+TEST_CASE("reseed: constant fills become weights, everything else stays") {
+  ir::Graph graph("net");
+  const auto constant = [&](const char* name, ir::Shape shape, double value) {
+    return graph.add_constant(
+        name, ir::Literal::splat({ir::DType::kF32, std::move(shape), ir::Layout::kNchw}, value));
+  };
+  const ir::ValueId x = graph.add_input("x", {ir::DType::kF32, ir::Shape{1, 2, 4, 4}, {}});
+  const ir::ValueId w = constant("w", ir::Shape{2, 2, 1, 1}, 0.02);
+  const ir::ValueId s = constant("s", ir::Shape{2}, 0.02), b = constant("b", ir::Shape{2}, 0.02);
+  const ir::ValueId k = constant("k", ir::Shape{2, 1, 1}, 0.02);
+  const float kept_values[] = {1, 2};
+  const ir::ValueId kept = graph.add_constant(
+      "kept", ir::Literal::dense(ir::Tensor::of<float>(ir::Shape{2}, kept_values)));
+  ir::Builder builder(graph);
+  const ir::ValueId c = *builder.add(ir::Op::kConv2d, {x, w, kept}, {}, "c");
+  const ir::ValueId n = *builder.add(ir::Op::kBatchNorm, {c, s, b, b, s}, {}, "n");
+  graph.set_outputs({*builder.add(ir::Op::kMul, {n, k}, {}, "y")});
+
+  const ir::Graph reseeded = frontend::zoo::reseed_weights(graph, 1);
+  const auto values = [&](const char* name) {
+    return reseeded.producer(*reseeded.find(name))->literal->tensor().data<float>();
+  };
+  CHECK(values("w")[0] != values("w")[1]);
+  CHECK((values("s")[0] >= 0.5f && values("s")[1] >= 0.5f));
+  CHECK((values("b")[0] <= 0.1f && values("b")[1] >= -0.1f && values("b")[0] != 0.02f));
+  CHECK(values("k")[0] == 0.02f);
+  CHECK(values("kept")[1] == 2);
+  CHECK(reseeded.node_count() == graph.node_count());
 }
