@@ -43,57 +43,93 @@ std::string_view name_of(Evidence evidence) { return kEvidence[static_cast<std::
 std::string_view name_of(CauseKind kind) { return kCauses[static_cast<std::size_t>(kind)].name; }
 Verdict rung_of(CauseKind kind) { return kCauses[static_cast<std::size_t>(kind)].rung; }
 
-std::vector<ContractField> differing_fields(const ir::NumericContract& eager,
-                                            const ir::NumericContract& compiled) {
-  std::vector<ContractField> fields;
-  auto add = [&](CauseKind kind, std::string detail, ir::NumericContract reset) {
-    fields.push_back({kind, std::move(detail), std::move(reset)});
-  };
-  if (eager.order && compiled.order && *eager.order != *compiled.order) {
-    const ir::ReductionOrder &was = *eager.order, &is = *compiled.order;
-    auto add_order = [&](CauseKind kind, auto change) {
-      ir::NumericContract c = compiled;
-      change(*c.order);
-      add(kind, to_string(was) + " -> " + to_string(is), c);
-    };
-    ir::ReductionOrder association = is;
-    association.arith = was.arith;
-    association.mma = was.mma;
-    association.bias = was.bias;
-    if (association != was)
-      add_order(CauseKind::kReductionOrder, [&](ir::ReductionOrder& o) {
-        o = was;
-        o.arith = is.arith;
-        o.mma = is.mma;
-        o.bias = is.bias;
-      });
-    if (was.bias != is.bias)
-      add_order(CauseKind::kReductionOrder, [&](ir::ReductionOrder& o) { o.bias = was.bias; });
-    if (was.arith != is.arith || was.mma != is.mma) {
-      auto plain = [](ir::Arith a) { return a == ir::Arith::kFma || a == ir::Arith::kMulAdd; };
-      add_order(plain(was.arith) && plain(is.arith) ? CauseKind::kContraction : CauseKind::kAccumulator,
-                [&](ir::ReductionOrder& o) {
-                  o.arith = was.arith;
-                  o.mma = was.mma;
-                });
-    }
+ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContract& donor,
+                              ContractPart part) {
+  ir::ReductionOrder* order = target.order && donor.order ? &*target.order : nullptr;
+  switch (part) {
+    case ContractPart::kAssociation:
+      if (order != nullptr) {
+        ir::ReductionOrder changed = *donor.order;
+        changed.arith = order->arith;
+        changed.mma = order->mma;
+        changed.bias = order->bias;
+        *order = changed;
+      }
+      break;
+    case ContractPart::kBiasPoint:
+      if (order != nullptr) order->bias = donor.order->bias;
+      break;
+    case ContractPart::kArithmetic:
+      if (order != nullptr) {
+        order->arith = donor.order->arith;
+        order->mma = donor.order->mma;
+      }
+      break;
+    case ContractPart::kIn:
+      target.in = donor.in;
+      break;
+    case ContractPart::kAcc:
+      target.acc = donor.acc;
+      break;
+    case ContractPart::kInner:
+      target.inner = donor.inner;
+      break;
+    case ContractPart::kContract:
+      target.contract = donor.contract;
+      break;
+    case ContractPart::kFtz:
+      target.ftz = donor.ftz;
+      break;
+    case ContractPart::kFold:
+      target.fold = donor.fold;
+      break;
   }
-  auto field = [&](CauseKind kind, auto member, auto text) {
-    if (eager.*member == compiled.*member) return;
-    ir::NumericContract c = compiled;
-    c.*member = eager.*member;
-    add(kind, fmt::format("{} -> {}", text(eager.*member), text(compiled.*member)), c);
+  return target;
+}
+
+std::optional<PartDifference> difference(const ir::NumericContract& eager,
+                                         const ir::NumericContract& compiled, ContractPart part) {
+  if (with_part(compiled, eager, part) == compiled) return std::nullopt;
+  auto orders = [&] { return to_string(*eager.order) + " -> " + to_string(*compiled.order); };
+  auto named = [](const std::string& what, auto was, auto is) {
+    return fmt::format("{} {} -> {}", what, was, is);
   };
-  auto precision = [](ir::Precision p) { return std::string(ir::name_of(p)); };
-  auto on_off = [](bool on) { return std::string(on ? "on" : "off"); };
-  field(CauseKind::kInputRounding, &ir::NumericContract::in, precision);
-  field(CauseKind::kAccumulator, &ir::NumericContract::acc, precision);
-  field(CauseKind::kIntermediateRounding, &ir::NumericContract::inner, precision);
-  field(CauseKind::kContraction, &ir::NumericContract::contract, on_off);
-  field(CauseKind::kFlushToZero, &ir::NumericContract::ftz, on_off);
-  field(CauseKind::kWeightFolding, &ir::NumericContract::fold,
-        [](ir::Fold f) { return std::string(ir::name_of(f)); });
-  return fields;
+  auto on_off = [](bool on) { return on ? "on" : "off"; };
+  switch (part) {
+    case ContractPart::kAssociation:
+      return PartDifference{CauseKind::kReductionOrder, orders()};
+    case ContractPart::kBiasPoint: {
+      auto stored = [](ir::BiasPoint b) {
+        return b == ir::BiasPoint::kNone || b == ir::BiasPoint::kStored;
+      };
+      if (stored(eager.order->bias) && stored(compiled.order->bias)) return std::nullopt;
+      return PartDifference{CauseKind::kReductionOrder, orders()};
+    }
+    case ContractPart::kArithmetic: {
+      auto plain = [](ir::Arith a) { return a == ir::Arith::kFma || a == ir::Arith::kMulAdd; };
+      const bool contraction = plain(eager.order->arith) && plain(compiled.order->arith);
+      return PartDifference{contraction ? CauseKind::kContraction : CauseKind::kAccumulator, orders()};
+    }
+    case ContractPart::kIn:
+      return PartDifference{CauseKind::kInputRounding,
+                            named("in", ir::name_of(eager.in), ir::name_of(compiled.in))};
+    case ContractPart::kAcc:
+      return PartDifference{CauseKind::kAccumulator,
+                            named("acc", ir::name_of(eager.acc), ir::name_of(compiled.acc))};
+    case ContractPart::kInner:
+      return PartDifference{CauseKind::kIntermediateRounding,
+                            named("inner", ir::name_of(eager.inner), ir::name_of(compiled.inner))};
+    case ContractPart::kContract:
+      return PartDifference{CauseKind::kContraction,
+                            named("contract", on_off(eager.contract), on_off(compiled.contract))};
+    case ContractPart::kFtz:
+      return PartDifference{CauseKind::kFlushToZero,
+                            named("ftz", on_off(eager.ftz), on_off(compiled.ftz))};
+    case ContractPart::kFold:
+      return PartDifference{CauseKind::kWeightFolding,
+                            named("fold", ir::name_of(eager.fold), ir::name_of(compiled.fold))};
+  }
+  return std::nullopt;
 }
 
 }  // namespace driftc::runtime::compare

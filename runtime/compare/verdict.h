@@ -50,14 +50,33 @@ struct Cause {
   std::string detail;  // "crs.fma -> rsc.split2.fma", "from %a, %b"
 };
 
-// A contract with one field set back to another contract's value: the counterfactual of one cause.
-struct ContractField {
-  CauseKind kind;
-  std::string detail;  // "was -> is"
-  ir::NumericContract reset;
+// The parts of a contract that a counterfactual sets back to eager's value, one at a time.
+enum class ContractPart : std::uint8_t {
+  kAssociation,  // walk, padding, split, lanes, accumulators, tiles of the order
+  kBiasPoint,
+  kArithmetic,
+  kIn,
+  kAcc,
+  kInner,
+  kContract,
+  kFtz,
+  kFold,
 };
-// The fields in which `compiled` differs from `eager`, each with `compiled` reset in that field alone.
-std::vector<ContractField> differing_fields(const ir::NumericContract& eager,
-                                            const ir::NumericContract& compiled);
+inline constexpr ContractPart kContractParts[] = {
+    ContractPart::kAssociation, ContractPart::kBiasPoint, ContractPart::kArithmetic,
+    ContractPart::kIn,          ContractPart::kAcc,       ContractPart::kInner,
+    ContractPart::kContract,    ContractPart::kFtz,       ContractPart::kFold};
+
+// `target` with one part taken from `donor`.
+ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContract& donor,
+                              ContractPart part);
+// What a difference of the part is called, and "was -> is". Empty where the part is equal (an absent bias
+// point equals `stored`: there is no bias, or it is added after rounding).
+struct PartDifference {
+  CauseKind kind;
+  std::string detail;
+};
+std::optional<PartDifference> difference(const ir::NumericContract& eager,
+                                         const ir::NumericContract& compiled, ContractPart part);
 
 }  // namespace driftc::runtime::compare

@@ -6,13 +6,14 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "codegen/cache.h"
 #include "ir/graph.h"
 #include "passes/selection.h"
-#include "runtime/devices/device.h"
+#include "runtime/devices/profile.h"
 #include "runtime/study/report.h"
 #include "runtime/thread_pool.h"
 
@@ -37,6 +38,7 @@ struct PairSettings {
                                                   // source graph under the compiled arm's contracts
   std::vector<std::string> fallback;              // source nodes kept in the interpreter
   DeviceProfile device;
+  std::span<const passes::PassInfo> pass_table = {};  // empty: passes::all_passes(); tests plant faults
   std::uint64_t schedule_seed = 0;                // order of atomics
   bool reference = true;                          // run the f64 arm
   // Called for every compared value while its tensors live: name, eager, compiled, reference (or null).

@@ -36,6 +36,7 @@ struct NodeReport {
   compare::Verdict verdict = compare::Verdict::kIdentical;
   compare::Evidence evidence = compare::Evidence::kBits;
   std::vector<compare::Cause> causes;
+  std::string fault;  // unexplained only: where the replay first fails ("pass fuse-epilogue: ...")
   compare::Metrics metrics;
   // Largest |difference| that came with the inputs, that was made here, and the first divided by the largest
   // difference of an input (0 when no input differs).
@@ -70,6 +71,7 @@ struct PairReport {
   compare::Verdict verdict = compare::Verdict::kIdentical;
   compare::Evidence evidence = compare::Evidence::kBits;
   std::vector<compare::Cause> causes;  // of all nodes, merged, without `upstream`
+  std::string fault_pass;              // unexplained: the first pass whose graph no longer replays, or ""
   std::optional<compare::ClassChanges> classes;
   std::vector<NodeReport> nodes;    // in source order, materialised or not; no constants
   std::vector<NodeReport> outputs;  // of the graph, in their order

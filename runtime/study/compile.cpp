@@ -1,0 +1,47 @@
+#include "runtime/study/compile.h"
+
+#include "runtime/eager/interpreter.h"
+
+namespace driftc::runtime::study {
+namespace {
+
+// Mode eager: the compiled arm is the interpreter too (an A/A run); every kernel says so.
+void keep_in_interpreter(ir::Graph& graph) {
+  for (std::size_t i = 0; i < graph.node_count(); ++i) {
+    ir::Node& node = graph.mutable_node({static_cast<std::uint32_t>(i)});
+    if (node.op != ir::Op::kKernel) continue;
+    auto kernel = std::make_shared<ir::Kernel>(*node.kernel);
+    kernel->algorithm = ir::Algorithm::kInterpreter;
+    kernel->reason = "mode eager";
+    node.kernel = std::move(kernel);
+  }
+}
+
+}  // namespace
+
+Result<CompiledGraph> compile(const ir::Graph& source, const PairSettings& settings,
+                              const Services& services,
+                              const std::function<void(std::string_view, const ir::Graph&)>& on_stage) {
+  passes::PassContext context;
+  context.source = &source;
+  context.evaluate = [&](const ir::Graph& graph, ir::NodeId node,
+                         std::span<const ir::Tensor> operands) -> Result<ir::Tensor> {
+    return evaluate(graph, node, operands, eager_contract(graph.node(node)),
+                    EvalContext{services.pool, 0});
+  };
+  context.sm_count = settings.device.sm_count;
+  context.eager_order = settings.eager_order;
+  context.fallback = settings.fallback;
+  context.options = settings.selection.options;
+  passes::PipelineOptions options;
+  options.after_pass = [&](const passes::PassTrace& trace, const ir::Graph& graph) {
+    if (on_stage) on_stage(trace.name, graph);
+  };
+  const std::span<const passes::PassInfo> table =
+      settings.pass_table.empty() ? passes::all_passes() : settings.pass_table;
+  DRIFTC_TRY(result, passes::run_pipeline(source, settings.selection, context, options, table));
+  if (settings.selection.mode == passes::Mode::kEager) keep_in_interpreter(result.graph);
+  return CompiledGraph{std::move(result.graph), std::move(result.trace)};
+}
+
+}  // namespace driftc::runtime::study

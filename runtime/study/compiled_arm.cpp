@@ -1,0 +1,167 @@
+#include "runtime/study/compiled_arm.h"
+
+#include <fmt/format.h>
+
+#include "codegen/lower.h"
+#include "ir/support/hash.h"
+#include "runtime/eager/interpreter.h"
+#include "runtime/kernel_runner.h"
+
+namespace driftc::runtime::study {
+
+struct CompiledArm::State {
+  const ir::Graph& graph;
+  const Services& services;
+  EvalContext context;
+  std::vector<std::optional<CompiledKernel>> kernels;  // by node; empty: constant or interpreted
+  std::vector<std::size_t> last_use;                   // by value: the last node that reads it
+  std::vector<DeviceTensor> values;                    // by value; constants are uploaded per use
+  std::size_t compiled = 0;                            // by NVRTC, for this arm
+
+  const ir::Kernel& kernel(ir::NodeId id) const { return *graph.node(id).kernel; }
+  DeviceTensor operand(ir::ValueId id) const {
+    const ir::Node* producer = graph.producer(id);
+    if (producer != nullptr && producer->op == ir::Op::kConstant)
+      return upload(producer->literal->tensor(), ir::Layout::kNchw);
+    return values[id.index];
+  }
+};
+
+namespace {
+
+std::string kernel_of(const ir::Graph& graph, ir::NodeId id) {
+  return "kernel of %" + graph.name_of(id) + ": ";
+}
+
+}  // namespace
+
+CompiledArm::CompiledArm(std::unique_ptr<State> state) : state_(std::move(state)) {}
+CompiledArm::~CompiledArm() = default;
+
+Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph,
+                                                          const PairSettings& settings,
+                                                          const Services& services) {
+  auto state = std::make_unique<State>(
+      State{graph, services, EvalContext{services.pool, settings.schedule_seed}, {}, {}, {}, 0});
+  state->kernels.resize(graph.node_count());
+  state->values.resize(graph.value_count());
+  state->last_use.resize(graph.value_count());
+  if (settings.device.ptx_target.empty())
+    return unavailable("device '" + settings.device.name + "' has no PTX target");
+
+  struct Pending {
+    ir::NodeId node;
+    codegen::LoweredKernel lowered;
+    std::size_t first_request, request_count;
+  };
+  std::vector<Pending> pending;
+  std::vector<codegen::CompileRequest> requests;
+  for (std::size_t i = 0; i < graph.node_count(); ++i) {
+    const ir::NodeId id{static_cast<std::uint32_t>(i)};
+    const ir::Node& node = graph.node(id);
+    for (ir::ValueId v : node.operands) state->last_use[v.index] = i;
+    if (node.op != ir::Op::kKernel || node.kernel->algorithm == ir::Algorithm::kInterpreter) continue;
+    auto lowered = codegen::lower(graph, id);
+    if (!lowered.ok()) {
+      lowered.error().message = kernel_of(graph, id) + lowered.error().message;
+      return std::move(lowered.error());
+    }
+    auto wanted = compile_requests(*lowered, settings.device.ptx_target);
+    pending.push_back({id, std::move(*lowered), requests.size(), wanted.size()});
+    for (auto& request : wanted) requests.push_back(std::move(request));
+  }
+  if (services.progress && !requests.empty())
+    services.progress(fmt::format("compiling {} kernels", requests.size()));
+  const std::size_t before = services.cache.counters().compiled;
+  DRIFTC_TRY(ptx, services.cache.compile_all(requests, services.pool.threads()));
+  state->compiled = services.cache.counters().compiled - before;
+  for (Pending& p : pending) {
+    auto kernel = assemble(std::move(p.lowered),
+                           std::span(ptx).subspan(p.first_request, p.request_count));
+    if (!kernel.ok()) {
+      kernel.error().message = kernel_of(graph, p.node) + kernel.error().message;
+      return std::move(kernel.error());
+    }
+    state->kernels[p.node.index] = std::move(*kernel);
+  }
+  return std::unique_ptr<CompiledArm>(new CompiledArm(std::move(state)));
+}
+
+void CompiledArm::set_input(ir::ValueId input, const ir::Tensor& tensor) {
+  state_->values[input.index] = upload(tensor, state_->graph.value(input).type.layout);
+}
+
+Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
+  State& s = *state_;
+  const ir::Node& node = s.graph.node(id);
+  const ir::TensorType& type = s.graph.value(node.result).type;
+  ir::Tensor tensor;
+  if (s.kernels[id.index]) {
+    std::vector<DeviceTensor> operands;
+    for (ir::ValueId v : node.operands) operands.push_back(s.operand(v));
+    DeviceTensor result(type);
+    auto ran = runtime::run(*s.kernels[id.index], operands, {}, result, s.services.pool,
+                            RunOptions{s.context.atomic_seed, false});
+    if (!ran.ok()) {
+      ran.error().message = kernel_of(s.graph, id) + ran.error().message;
+      return std::move(ran.error());
+    }
+    tensor = download(result);
+    s.values[node.result.index] = std::move(result);
+  } else {
+    std::vector<ir::Tensor> operands;
+    for (ir::ValueId v : node.operands) operands.push_back(download(s.operand(v)));
+    tensor = evaluate(s.graph, id, operands, node.kernel->contract, s.context);
+    s.values[node.result.index] = upload(tensor, type.layout);
+  }
+  for (ir::ValueId v : node.operands)
+    if (s.last_use[v.index] == id.index) s.values[v.index] = {};
+  return tensor;
+}
+
+std::size_t CompiledArm::node_count() const { return state_->graph.node_count(); }
+bool CompiledArm::is_compiled(ir::NodeId id) const { return state_->kernels[id.index].has_value(); }
+std::string CompiledArm::kernel_name(ir::NodeId id) const {
+  const auto& kernel = state_->kernels[id.index];
+  return kernel ? kernel->lowered.launches.front().entry : "";
+}
+ir::Layout CompiledArm::layout(ir::NodeId id) const {
+  return state_->graph.value(state_->graph.node(id).result).type.layout;
+}
+std::size_t CompiledArm::kernels_compiled() const { return state_->compiled; }
+
+std::vector<KernelReport> CompiledArm::kernel_reports() const {
+  std::vector<KernelReport> reports;
+  for (std::size_t i = 0; i < state_->kernels.size(); ++i) {
+    if (!state_->kernels[i]) continue;
+    const ir::NodeId id{static_cast<std::uint32_t>(i)};
+    const CompiledKernel& compiled = *state_->kernels[i];
+    const ir::Kernel& kernel = state_->kernel(id);
+    KernelReport report;
+    report.name = kernel_name(id);
+    report.value = state_->graph.name_of(id);
+    report.from = state_->graph.node(id).from;
+    report.order = kernel.contract.order ? to_string(*kernel.contract.order) : "none";
+    report.contract = to_string(kernel.contract);
+    report.algorithm = name_of(kernel.algorithm);
+    report.schedule = to_string(kernel.schedule);
+    FieldHasher source, ptx;
+    for (const codegen::Launch& launch : compiled.lowered.launches) source.add(launch.source);
+    for (const codegen::CompiledPtx& p : compiled.ptx) ptx.add(p.ptx);
+    report.source_hash = source.hex128();
+    report.ptx_hash = ptx.hex128();
+    report.nvrtc = compiled.ptx.front().compiler;
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+std::vector<FallbackReport> CompiledArm::fallback_reports() const {
+  std::vector<FallbackReport> reports;
+  for (const ir::Node& node : state_->graph.nodes())
+    if (node.op == ir::Op::kKernel && node.kernel->algorithm == ir::Algorithm::kInterpreter)
+      reports.push_back({state_->graph.value(node.result).name, node.kernel->reason});
+  return reports;
+}
+
+}  // namespace driftc::runtime::study

@@ -1,0 +1,58 @@
+#include "runtime/eager/region.h"
+#include "runtime/study/compile.h"
+#include "runtime/study/compiled_arm.h"
+#include "runtime/study/source_map.h"
+
+namespace driftc::runtime::study {
+namespace {
+
+std::vector<NamedTensor> interpret(const ir::Graph& source, const std::vector<NamedTensor>& bound,
+                                   std::vector<Recipe> recipes, ir::DType dtype,
+                                   const EvalContext& context) {
+  Evaluator evaluator(source, std::move(recipes), context, dtype);
+  std::vector<ir::Tensor> inputs;
+  for (const NamedTensor& input : bound) inputs.push_back(input.tensor);
+  std::vector<NamedTensor> outputs;
+  for (ir::ValueId output : source.outputs()) outputs.push_back({source.value(output).name, {}});
+  const auto wanted = all_results(source);
+  run_values(evaluator, inputs, wanted, [&](ir::ValueId value, const ir::Tensor& tensor) {
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (source.outputs()[i] == value) outputs[i].tensor = tensor;
+  });
+  return outputs;
+}
+
+}  // namespace
+
+Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
+                                         const std::vector<NamedTensor>& inputs, Arm arm,
+                                         const PairSettings& settings, const Services& services) {
+  DRIFTC_TRY(bound, bind_inputs(source, inputs));
+  const EvalContext context{services.pool, settings.schedule_seed};
+  if (arm == Arm::kReference)
+    return interpret(source, bound, eager_recipes(source), ir::DType::kF64, context);
+  if (arm == Arm::kEager && !settings.declared)
+    return interpret(source, bound, eager_recipes(source, settings.eager_order), ir::DType::kF32, context);
+  DRIFTC_TRY(compiled, compile(source, settings, services));
+  if (arm == Arm::kEager) {
+    const SourceMap map =
+        map_to_source(source, compiled.graph, eager_contracts(source, settings.eager_order));
+    return interpret(source, bound, map.compiled_recipes, ir::DType::kF32, context);
+  }
+  DRIFTC_TRY(runner, CompiledArm::prepare(compiled.graph, settings, services));
+  for (std::size_t i = 0; i < bound.size(); ++i)
+    runner->set_input(compiled.graph.inputs()[i], bound[i].tensor);
+  std::vector<NamedTensor> outputs;
+  for (ir::ValueId output : compiled.graph.outputs())
+    outputs.push_back({compiled.graph.value(output).name, {}});
+  for (std::size_t i = 0; i < compiled.graph.node_count(); ++i) {
+    const ir::NodeId id{static_cast<std::uint32_t>(i)};
+    if (compiled.graph.node(id).op == ir::Op::kConstant) continue;
+    DRIFTC_TRY(tensor, runner->run(id));
+    for (std::size_t o = 0; o < outputs.size(); ++o)
+      if (compiled.graph.outputs()[o] == compiled.graph.node(id).result) outputs[o].tensor = tensor;
+  }
+  return outputs;
+}
+
+}  // namespace driftc::runtime::study

@@ -1,0 +1,158 @@
+#include "runtime/study/source_map.h"
+
+#include <algorithm>
+
+#include "passes/eager_contract.h"
+
+namespace driftc::runtime::study {
+namespace {
+
+bool is_conv(const ir::Node& node) { return node.op == ir::Op::kConv2d; }
+
+class BoundaryWalk {
+ public:
+  BoundaryWalk(const ir::Graph& source, const std::vector<bool>& stops)
+      : source_(source), stops_(stops), seen_(source.value_count()) {}
+
+  std::vector<ir::ValueId> run(ir::ValueId value) {
+    std::vector<ir::ValueId> stack{value};
+    std::vector<ir::ValueId> found, visited;
+    while (!stack.empty()) {
+      const ir::ValueId at = stack.back();
+      stack.pop_back();
+      const ir::Node* producer = source_.producer(at);
+      if (producer == nullptr) continue;
+      for (ir::ValueId operand : producer->operands) {
+        if (seen_[operand.index]) continue;
+        seen_[operand.index] = true;
+        visited.push_back(operand);
+        if (stops_[operand.index]) {
+          found.push_back(operand);
+        } else {
+          stack.push_back(operand);
+        }
+      }
+    }
+    for (ir::ValueId v : visited) seen_[v.index] = false;
+    std::sort(found.begin(), found.end(),
+              [](ir::ValueId a, ir::ValueId b) { return a.index < b.index; });
+    return found;
+  }
+
+ private:
+  const ir::Graph& source_;
+  const std::vector<bool>& stops_;  // by value: graph inputs and materialised values
+  std::vector<bool> seen_;
+};
+
+// A folded batch_norm carries the convolution's order in the compiled arm; for counterfactuals its eager side
+// needs one to go back to: that of the convolution. Evaluated unfolded, a batch_norm ignores it.
+void give_folded_norms_an_order(const ir::Graph& source, const ir::Node& node,
+                                const ir::NumericContract& contract, SourceMap& map) {
+  if (contract.fold == ir::Fold::kNone) return;
+  std::optional<ir::ReductionOrder> order;
+  for (int round = 0; round < 2; ++round)
+    for (const std::string& name : node.from) {
+      const ir::NodeId id = *source.value(*source.find(name)).producer;
+      std::optional<ir::ReductionOrder>& own = map.eager_recipes[id.index].contract.order;
+      if (round == 0 && is_conv(source.node(id))) order = own;
+      if (round == 1 && source.node(id).op == ir::Op::kBatchNorm) own = order;
+    }
+}
+
+}  // namespace
+
+ir::NumericContract stage_contract(const ir::Node& node) {
+  if (node.op == ir::Op::kKernel) return node.kernel->contract;
+  ir::NumericContract contract;
+  if (ir::info(node.op).default_order)
+    contract.order = passes::eager_order(node.op, passes::has_bias(node), std::nullopt);
+  for (const ir::AttributeSpec& spec : ir::info(node.op).attributes)
+    if (spec.name == "fold") {
+      const std::string& word = node.word("fold");
+      contract.fold = word == "f64" ? ir::Fold::kF64 : word == "f32" ? ir::Fold::kF32 : ir::Fold::kNone;
+    }
+  return contract;
+}
+
+std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
+                                                 const std::optional<ir::ReductionOrder>& chosen) {
+  std::vector<ir::NumericContract> contracts(source.node_count());
+  for (std::size_t i = 0; i < contracts.size(); ++i) {
+    const ir::Node& node = source.nodes()[i];
+    contracts[i].order = passes::eager_order(node.op, passes::has_bias(node), chosen);
+  }
+  return contracts;
+}
+
+ir::NumericContract contract_for(const ir::Graph& source, const ir::Node& node,
+                                 const ir::NumericContract& kernel,
+                                 const ir::NumericContract& eager) {
+  (void)source;
+  ir::NumericContract contract = kernel;
+  // A folded batch_norm is computed as the convolution itself, so the order is its own too.
+  const bool folded = node.op == ir::Op::kBatchNorm && kernel.fold != ir::Fold::kNone;
+  if (folded && kernel.order) {
+    if (contract.order->walk == ir::Walk::kK) contract.order->walk = ir::Walk::kCrs;
+    return contract;
+  }
+  if (!eager.order) {
+    contract.order.reset();
+    return contract;
+  }
+  if (!kernel.order) {
+    contract.order = eager.order;
+    return contract;
+  }
+  if (is_conv(node) && contract.order->walk == ir::Walk::kK) contract.order->walk = ir::Walk::kCrs;
+  if (!ir::order_fits(node.op, *contract.order)) contract.order = eager.order;
+  // A bias that canonicalize took from a following add is still that add in the source.
+  if (!passes::has_bias(node) && kernel.fold == ir::Fold::kNone)
+    contract.order->bias = eager.order->bias;
+  return contract;
+}
+
+SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
+                        std::span<const ir::NumericContract> eager) {
+  SourceMap map;
+  map.covered_by.resize(source.node_count());
+  map.last_use.resize(source.value_count());
+  for (std::size_t i = 0; i < source.node_count(); ++i) {
+    // Regions: a node alone is its own; kernel i of the compiled graph is node_count + i.
+    map.eager_recipes.push_back({eager[i], static_cast<int>(i)});
+    map.compiled_recipes.push_back({eager[i], static_cast<int>(i)});
+  }
+  std::vector<bool> stops(source.value_count());
+  for (ir::ValueId input : source.inputs()) stops[input.index] = true;
+
+  for (std::size_t i = 0; i < compiled.node_count(); ++i) {
+    const ir::NodeId id{static_cast<std::uint32_t>(i)};
+    const ir::Node& node = compiled.node(id);
+    if (node.op == ir::Op::kConstant) continue;
+    const ir::NumericContract contract = stage_contract(node);
+    for (const std::string& name : node.from) {
+      const auto value = source.find(name);
+      if (!value || !source.value(*value).producer) continue;
+      const ir::NodeId covered = *source.value(*value).producer;
+      map.covered_by[covered.index] = id;
+      map.compiled_recipes[covered.index] = {
+          contract_for(source, source.node(covered), contract, eager[covered.index]),
+          static_cast<int>(source.node_count() + i)};
+    }
+    give_folded_norms_an_order(source, node, contract, map);
+    const auto value = source.find(compiled.value(node.result).name);
+    if (!value || !source.value(*value).producer || source.is_constant(*value)) continue;
+    map.values.push_back({*value, id, {}});
+    stops[value->index] = true;
+  }
+  BoundaryWalk walk(source, stops);
+  for (std::size_t i = 0; i < map.values.size(); ++i) {
+    Materialised& m = map.values[i];
+    m.boundary = walk.run(m.source);
+    map.last_use[m.source.index] = i;
+    for (ir::ValueId v : m.boundary) map.last_use[v.index] = i;
+  }
+  return map;
+}
+
+}  // namespace driftc::runtime::study

@@ -1,0 +1,60 @@
+// Random networks under random passes: whatever the passes did, every value is proved, and eager under the
+// declared contracts is identical.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "ir/parser.h"
+#include "ir/printer.h"
+#include "ir/verifier.h"
+#include "tests/support/random_network.h"
+#include "tests/support/services.h"
+
+using namespace driftc;
+using runtime::compare::Verdict;
+
+static void check_seed(std::uint64_t seed) {
+  const tests::RandomNetwork g = tests::random_network(seed);
+  const tests::RandomSettings random = tests::random_settings(seed);
+  auto s = tests::settings("", random.passes);
+  if (!random.eager_order.empty()) s.eager_order = *ir::parse_order(random.eager_order);
+  for (bool declared : {false, true}) {
+    s.declared = declared;
+    s.reference = !declared;
+    auto report = runtime::study::pair_run(g.graph, g.inputs, s, tests::services());
+    const std::string what = fmt::format("seed {} --passes {} --eager-order '{}' declared={}", seed,
+                                         random.passes, random.eager_order, declared);
+    REQUIRE_MESSAGE(report.ok(), what << "\n" << (report.ok() ? "" : report.error().render()));
+    const bool fine = declared ? report->values_differ == 0 && report->verdict == Verdict::kIdentical
+                               : report->verdict <= Verdict::kPrecision;
+    CHECK_MESSAGE(fine, what << ": " << name_of(report->verdict) << "\n"
+                             << tests::findings(*report) << ir::print(g.graph));
+    // Integers below 2^24 have one right sum: no order, tile or fusion may change it. (Means and batch norms
+    // divide, so the exact part ends there; values that stay integers are held to it by compare == bits.)
+  }
+}
+
+TEST_CASE("property: random networks round-trip through text") {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    const ir::Graph graph = tests::random_network(seed).graph;
+    const std::string text = ir::print(graph);
+    auto again = ir::parse_graph(text, "random.gir");
+    REQUIRE_MESSAGE(again.ok(), (again.ok() ? "" : again.error().render()));
+    CHECK(ir::print(*again) == text);
+    CHECK(ir::verify(*again).empty());
+  }
+}
+
+TEST_CASE("property: random networks under random passes are proved") {
+  if (!tests::kernels_available("random networks")) return;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) check_seed(seed);
+}
+
+TEST_SUITE("soak") {
+  TEST_CASE("soak: 10,000 random networks" * doctest::skip()) {
+    if (!tests::kernels_available("soak")) return;
+    for (std::uint64_t seed = 1000; seed < 11000; ++seed) {
+      if (seed % 500 == 0) std::printf("soak: random networks, seed %llu\n", static_cast<unsigned long long>(seed));
+      check_seed(seed);
+    }
+  }
+}

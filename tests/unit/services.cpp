@@ -1,0 +1,102 @@
+#include "tests/support/services.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "frontend/zoo/zoo.h"
+#include "ir/parser.h"
+#include "ir/support/env.h"
+#include "ir/support/rng.h"
+
+namespace driftc::tests {
+
+namespace study = runtime::study;
+
+codegen::KernelCache& kernel_cache() {
+  static codegen::KernelCache cache = [] {
+    const Settings settings = Settings::from_env();
+    auto nvrtc = codegen::Nvrtc::load(settings);
+    codegen::CacheOptions options;
+    options.folder = settings.cache_dir;
+    options.recorded_folders = {std::string(DRIFTC_SOURCE_DIR) + "/tests/models/recorded-ptx"};
+    return codegen::KernelCache(options, nvrtc.ok() ? std::optional(*nvrtc) : std::nullopt);
+  }();
+  return cache;
+}
+runtime::ThreadPool& thread_pool() {
+  static runtime::ThreadPool pool(2);
+  return pool;
+}
+study::Services services() { return {kernel_cache(), thread_pool(), {}}; }
+
+bool kernels_available(const std::string& what) {
+  if (kernel_cache().has_compiler()) return true;
+  std::printf("[skip] %s: NVRTC is missing\n", what.c_str());
+  return false;
+}
+
+runtime::DeviceProfile device(const std::string& name) {
+  auto profile = runtime::device_profile(name);
+  REQUIRE(profile.ok());
+  return *profile;
+}
+
+study::PairSettings settings(const std::string& mode, const std::string& passes,
+                             const std::vector<std::string>& sets) {
+  passes::SelectionRequest request;
+  request.mode = mode;
+  request.passes = passes;
+  request.sets = sets;
+  auto selection = passes::select_passes(request);
+  REQUIRE_MESSAGE(selection.ok(), (selection.ok() ? "" : selection.error().render()));
+  study::PairSettings s;
+  s.selection = *selection;
+  s.device = device();
+  return s;
+}
+
+ir::Graph parse(const std::string& text) {
+  auto graph = ir::parse_graph(text, "test.gir");
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().render()));
+  return std::move(*graph);
+}
+
+ir::Graph zoo(const std::string& name) {
+  auto graph = frontend::zoo::zoo_graph(name, 1);
+  REQUIRE_MESSAGE(graph.ok(), (graph.ok() ? "" : graph.error().render()));
+  return std::move(*graph);
+}
+
+std::vector<study::NamedTensor> random_inputs(const ir::Graph& graph, std::uint64_t seed) {
+  std::vector<study::NamedTensor> inputs;
+  for (ir::ValueId id : graph.inputs()) {
+    const ir::Value& value = graph.value(id);
+    ir::Tensor tensor(value.type.dtype, value.type.shape);
+    fill(Distribution::kRandom, seed, value.name, tensor.data_mut<float>());
+    inputs.push_back({value.name, std::move(tensor)});
+  }
+  return inputs;
+}
+
+study::PairReport compare(const ir::Graph& graph, const std::vector<study::NamedTensor>& inputs,
+                          const study::PairSettings& s) {
+  auto report = study::pair_run(graph, inputs, s, services());
+  REQUIRE_MESSAGE(report.ok(), (report.ok() ? "" : report.error().render()));
+  return std::move(*report);
+}
+
+std::string findings(const study::PairReport& report) {
+  std::string out;
+  for (const study::NodeReport& node : report.nodes) {
+    if (node.verdict == runtime::compare::Verdict::kIdentical || !node.materialised) continue;
+    out += fmt::format("{}: {} [{} ulp] {} {}", node.name, name_of(node.verdict), node.metrics.max_ulp,
+                       node.compiled_contract, node.fault);
+    for (const auto& cause : node.causes) out += fmt::format(" {} ({})", name_of(cause.kind), cause.detail);
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace driftc::tests
