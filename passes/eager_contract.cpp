@@ -1,30 +1,8 @@
 #include "passes/eager_contract.h"
 
+#include "ir/eager_order.h"
+
 namespace driftc::passes {
-
-std::optional<ir::ReductionOrder> eager_order(ir::Op op, bool bias,
-                                              const std::optional<ir::ReductionOrder>& chosen) {
-  std::optional<ir::ReductionOrder> order = ir::info(op).default_order;
-  if (!order) return std::nullopt;
-  if (chosen && ir::order_fits(op, *chosen)) order = chosen;
-  if (!bias) {
-    order->bias = ir::BiasPoint::kNone;
-  } else if (order->bias == ir::BiasPoint::kNone) {
-    order->bias = ir::BiasPoint::kStored;
-  }
-  return order;
-}
-
-bool has_bias(const ir::Node& node) {
-  switch (node.op) {
-    case ir::Op::kConv2d:
-    case ir::Op::kConv1x1Matmul:
-    case ir::Op::kGemm:
-      return node.operands.size() == 3;
-    default:
-      return false;
-  }
-}
 
 namespace {
 
@@ -39,31 +17,25 @@ const ir::Node* source_reduction(const ir::Node& node, const PassContext& contex
   return nullptr;
 }
 
-ir::Fold fold_of(const ir::Node& node) {
-  if (node.op != ir::Op::kConv2d && node.op != ir::Op::kConv1x1Matmul) return ir::Fold::kNone;
-  const std::string& word = node.word("fold");
-  return word == "f64" ? ir::Fold::kF64 : word == "f32" ? ir::Fold::kF32 : ir::Fold::kNone;
-}
-
 }  // namespace
 
 bool bias_is_own(const ir::Node& node, const PassContext& context) {
-  if (!has_bias(node)) return false;
-  if (fold_of(node) != ir::Fold::kNone) return true;
+  if (!ir::has_bias(node)) return false;
+  if (ir::fold_of(node) != ir::Fold::kNone) return true;
   const ir::Node* source = source_reduction(node, context);
-  return source != nullptr && has_bias(*source);
+  return source != nullptr && ir::has_bias(*source);
 }
 
 ir::NumericContract eager_contract(const ir::Graph& graph, const ir::Node& node,
                                    const PassContext& context) {
   ir::NumericContract contract;
-  contract.fold = fold_of(node);
+  contract.fold = ir::fold_of(node);
   if (graph.value(node.result).type.dtype == ir::DType::kF64)
     contract.in = contract.acc = contract.inner = ir::Precision::kF64;
   if (!ir::info(node.op).default_order) return contract;
   const ir::Node* source = source_reduction(node, context);
   const ir::Op op = source != nullptr ? source->op : node.op;
-  contract.order = eager_order(op, has_bias(node), context.eager_order);
+  contract.order = ir::eager_order(op, ir::has_bias(node), context.eager_order);
   // A bias that was an `add` in the source, or that a gemm scales, is added after the sum was
   // stored.
   const bool scaled =

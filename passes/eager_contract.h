@@ -7,14 +7,6 @@
 
 namespace driftc::passes {
 
-// Eager's order for `op`: `chosen` (--eager-order) where it fits, else the op's default. The bias
-// point is made explicit: none without a bias operand; `stored` where there is a bias and `chosen`
-// names no point. Empty when the op has no reduction.
-std::optional<ir::ReductionOrder> eager_order(ir::Op op, bool has_bias,
-                                              const std::optional<ir::ReductionOrder>& chosen);
-
-// Whether the conv or gemm node has a bias operand.
-bool has_bias(const ir::Node& node);
 // Whether the node's bias is the source node's own operand, or came from batch-norm folding. False
 // where canonicalize made it from an `add` of the source: then only `+bias.stored` keeps its
 // meaning.

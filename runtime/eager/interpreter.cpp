@@ -4,7 +4,7 @@
 
 #include "ir/kernel.h"
 #include "ir/support/half.h"
-#include "passes/eager_contract.h"
+#include "ir/eager_order.h"
 #include "runtime/eager/ops.h"
 #include "runtime/eager/region.h"
 
@@ -13,7 +13,7 @@ namespace driftc::runtime {
 ir::NumericContract eager_contract(const ir::Node& node,
                                    const std::optional<ir::ReductionOrder>& wanted) {
   ir::NumericContract contract;
-  contract.order = passes::eager_order(node.op, passes::has_bias(node), wanted);
+  contract.order = ir::eager_order(node, wanted);
   return contract;
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "passes/eager_contract.h"
+#include "ir/eager_order.h"
 
 namespace driftc::runtime::study {
 namespace {
@@ -65,13 +65,8 @@ void give_folded_norms_an_order(const ir::Graph& source, const ir::Node& node,
 ir::NumericContract stage_contract(const ir::Node& node) {
   if (node.op == ir::Op::kKernel) return node.kernel->contract;
   ir::NumericContract contract;
-  if (ir::info(node.op).default_order)
-    contract.order = passes::eager_order(node.op, passes::has_bias(node), std::nullopt);
-  for (const ir::AttributeSpec& spec : ir::info(node.op).attributes)
-    if (spec.name == "fold") {
-      const std::string& word = node.word("fold");
-      contract.fold = word == "f64" ? ir::Fold::kF64 : word == "f32" ? ir::Fold::kF32 : ir::Fold::kNone;
-    }
+  contract.order = ir::eager_order(node);
+  contract.fold = ir::fold_of(node);
   return contract;
 }
 
@@ -80,7 +75,7 @@ std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
   std::vector<ir::NumericContract> contracts(source.node_count());
   for (std::size_t i = 0; i < contracts.size(); ++i) {
     const ir::Node& node = source.nodes()[i];
-    contracts[i].order = passes::eager_order(node.op, passes::has_bias(node), chosen);
+    contracts[i].order = ir::eager_order(node, chosen);
   }
   return contracts;
 }
@@ -107,7 +102,7 @@ ir::NumericContract contract_for(const ir::Graph& source, const ir::Node& node,
   if (is_conv(node) && contract.order->walk == ir::Walk::kK) contract.order->walk = ir::Walk::kCrs;
   if (!ir::order_fits(node.op, *contract.order)) contract.order = eager.order;
   // A bias that canonicalize took from a following add is still that add in the source.
-  if (!passes::has_bias(node) && kernel.fold == ir::Fold::kNone)
+  if (!ir::has_bias(node) && kernel.fold == ir::Fold::kNone)
     contract.order->bias = eager.order->bias;
   return contract;
 }
