@@ -38,8 +38,10 @@ template <class T>
 HWY_INLINE T* at(const Frame& f, const Place& p) {
   return reinterpret_cast<T*>(f.regs + p.offset);
 }
+// A uniform register holds one group of equal lanes. The position inside the group is kept, because an instruction
+// may write the register it reads: the second vector of a group must not see what the first one stored.
 HWY_INLINE std::size_t lane(std::size_t i, const Place& p) {
-  return i & std::size_t{p.mask == 0 ? 0 : ~std::size_t{0}};
+  return i & (p.mask == 0 ? kGroupLanes - 1 : ~std::size_t{0});
 }
 
 // ---- lane by lane, in runs of 16 that the compiler can vectorise

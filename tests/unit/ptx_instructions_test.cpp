@@ -336,3 +336,15 @@ TEST_CASE("ptx: syntax errors name the place") {
   CHECK(refusal("").find("0 kernels") != std::string::npos);
   CHECK(refusal(".visible .entry k() { ").find("no closing") != std::string::npos);
 }
+
+// 64-bit lanes take several vectors a group; the second must not read what the first stored. The values come from
+// a special register, so that the decoder keeps them uniform, and dies at the instruction that replaces it.
+TEST_CASE("ptx: a uniform register may be updated in place") {
+  const std::string head =
+      "mov.u32 %r5, %nctaid.x;\n cvt.u64.u32 %rd5, %r5;\n mul.wide.u32 %rd6, %r5, 4096;\n";
+  for (const char* update :
+       {"add.s64 %rd7, %rd5, %rd6;", "add.s64 %rd7, %rd6, %rd5;", "mad.wide.u32 %rd7, %r5, 4096, %rd5;"}) {
+    const std::vector<std::uint64_t> zeros(40, 0);
+    CHECK(run_lines(head + update + "\n add.s64 %rd4, %rd7, %rd1;", true, zeros) == Words(40, 4097));
+  }
+}
