@@ -21,6 +21,8 @@ std::uint32_t Program::max_threads() const { return code_->max_threads; }
 bool Program::has_global_atomics() const { return code_->has_global_atomics; }
 std::size_t Program::instruction_count() const { return code_->instruction_count; }
 
+std::size_t Program::fused_regions() const { return code_->code.regions.size(); }
+
 Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name,
                                               const DecodeOptions& options) {
   const Entry* entry = nullptr;

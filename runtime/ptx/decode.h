@@ -27,6 +27,7 @@ class Program {
   std::uint32_t max_threads() const;  // .maxntid, 0 = not given
   bool has_global_atomics() const;    // blocks then run one after the other, in the seed's order
   std::size_t instruction_count() const;  // as printed by NVRTC
+  std::size_t fused_regions() const;      // outer-product regions found (region.h)
   const ProgramCode& code() const { return *code_; }
 
  private:

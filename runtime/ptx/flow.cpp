@@ -157,6 +157,8 @@ void find_uniform(Code& code, bool enable) {
       for (Inst& i : block.code) {
         bool v = divergent[b] || has_own_result_per_lane(i);
         for_reads(i, [&](Reg r) { v = v || varying[r]; });
+        // One instruction runs once or per lane; a vector load cannot do both.
+        if (i.destinations > 1) for_writes(i, [&](Reg r) { v = v || varying[r]; });
         if (!v) continue;
         for_writes(i, [&](Reg r) {
           if (!varying[r]) varying[r] = 1, changed = true;

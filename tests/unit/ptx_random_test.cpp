@@ -1,0 +1,193 @@
+// Random kernels of shared loads, FMA chains and everything that may stand between them: the fast
+// forms must give the bits of the plain interpreter. This is what keeps the region finder
+// (runtime/ptx/region.cpp) honest.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "tests/unit/ptx_helpers.h"
+
+using namespace ptx_test;
+
+namespace {
+
+// Writes one kernel. Floats live in %f0..%f15 (all defined at the start), fresh results in %f16..
+// (written once); %a0..%a5 are shared addresses of different shapes over the lanes.
+class Writer {
+ public:
+  explicit Writer(std::uint32_t seed) : rng_(seed) {}
+
+  std::string kernel() {
+    text_ = R"(.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 px, .param .u64 py, .param .u32 pn)
+{
+ .reg .pred %p<4>;
+ .reg .f32 %f<2000>;
+ .reg .b32 %r<40>;
+ .reg .b32 %a<8>;
+ .reg .b64 %rd<10>;
+ .shared .align 16 .b8 s[8192];
+ ld.param.u64 %rd1, [px];
+ ld.param.u64 %rd2, [py];
+ ld.param.u32 %r9, [pn];
+ mov.u32 %r1, %tid.x;
+ mul.wide.u32 %rd3, %r1, 64;
+ add.s64 %rd1, %rd1, %rd3;
+ add.s64 %rd2, %rd2, %rd3;
+ shl.b32 %r2, %r1, 2;
+ mov.u32 %r3, s;
+ add.s32 %a0, %r3, %r2;
+ shr.u32 %r4, %r1, 4;
+ shl.b32 %r5, %r4, 2;
+ add.s32 %a1, %r3, %r5;
+ and.b32 %r6, %r1, 7;
+ mad.lo.s32 %a2, %r6, 4, %r3;
+ mad.lo.s32 %a3, %r6, 16, %r3;
+ and.b32 %r7, %r1, 31;
+ mad.lo.s32 %a4, %r7, -4, %r3;
+ add.s32 %a4, %a4, 128;
+ mov.u32 %a5, s;
+)";
+    for (int i = 0; i < 16; ++i) line(fmt::format("ld.global.f32 %f{}, [%rd1+{}];", i, 4 * i));
+    for (int i = 0; i < 16; ++i) line(fmt::format("st.shared.f32 [%a0+{}], %f{};", 512 * i, i));
+    line("bar.sync 0;");
+    bool loop = below(2) == 0;
+    if (loop) text_ += "mov.u32 %r20, 0;\n$LOOP:\n";
+    for (int part = 1 + below(3); part > 0; --part) {
+      for (int n = 10 + below(60); n > 0; --n) statement();
+      if (below(3) == 0) {
+        line("bar.sync 0;");
+        for (int n = 1 + below(3); n > 0; --n)
+          line(fmt::format("st.shared.f32 [%a0+{}], %f{};", 512 * below(16), below(16)));
+        line("bar.sync 0;");
+      }
+      if (below(2) == 0) outer_product();
+    }
+    if (loop) text_ += "add.s32 %r20, %r20, 1;\nsetp.lt.s32 %p3, %r20, %r9;\n@%p3 bra $LOOP;\n";
+    for (int i = 0; i < 16; ++i) line(fmt::format("st.global.f32 [%rd2+{}], %f{};", 4 * i, i));
+    return text_ + "ret;\n}\n";
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(rng_.next() % static_cast<std::uint32_t>(n)); }
+  void line(const std::string& s) { text_ += " " + s + "\n"; }
+  // A register that holds something: a loop variable, or a fresh one of this block.
+  int any() {
+    int fresh = next_ - block_first_;
+    return fresh > 0 && below(2) ? block_first_ + below(fresh) : below(16);
+  }
+  int target() { return below(3) == 0 ? below(16) : next_++; }
+
+  void statement() {
+    switch (below(12)) {
+      case 0:
+      case 1:
+      case 2:
+        line(fmt::format("ld.shared.f32 %f{}, [%a{}+{}];", target(), below(6), 4 * below(64)));
+        break;
+      case 3:
+        line(fmt::format("ld.shared.v2.f32 {{%f{}, %f{}}}, [%a{}+{}];", next_, next_ + 1,
+                         below(2) ? 3 : 5, 8 * below(32)));
+        next_ += 2;
+        break;
+      case 4:
+        line(fmt::format("ld.shared.v4.f32 {{%f{}, %f{}, %f{}, %f{}}}, [%a{}+{}];", next_,
+                         next_ + 1, next_ + 2, next_ + 3, below(2) ? 3 : 5, 16 * below(16)));
+        next_ += 4;
+        break;
+      case 5:
+      case 6:
+      case 7: {
+        int c = any();
+        line(fmt::format("fma.rn.f32 %f{}, %f{}, %f{}, %f{};", below(2) ? c : target(), any(),
+                         any(), c));
+        break;
+      }
+      case 8:
+        line(fmt::format("add.rn.f32 %f{}, %f{}, %f{};", target(), any(), any()));
+        break;
+      case 9: {
+        // Moves an address; later code moves it back, so that it stays in range.
+        int a = below(6);
+        line(fmt::format("add.s32 %a{}, %a{}, 16;", a, a));
+        for (int n = below(4); n > 0; --n)
+          line(fmt::format("ld.shared.f32 %f{}, [%a{}+{}];", next_++, a, 4 * below(32)));
+        line(fmt::format("add.s32 %a{}, %a{}, -16;", a, a));
+        break;
+      }
+      case 10:
+        line(fmt::format("setp.gt.f32 %p1, %f{}, 0f3F000000;", any()));
+        line(fmt::format("@%p1 mov.f32 %f{}, %f{};", below(16), any()));
+        break;
+      default:
+        line(fmt::format("setp.lt.f32 %p2, %f{}, 0f00000000;", any()));
+        line(fmt::format("selp.f32 %f{}, %f{}, %f{}, %p2;", target(), any(), any()));
+        break;
+    }
+  }
+
+  // rows x columns accumulators over a few steps, as an unrolled k loop looks; operands in either
+  // order.
+  void outer_product() {
+    int rows = 1 + below(4), columns = 1 + below(4), steps = 1 + below(5), row_base = below(6),
+        column_base = below(6);
+    bool in_place = below(2);
+    std::vector<int> acc(static_cast<std::size_t>(rows * columns));
+    for (std::size_t n = 0; n < acc.size(); ++n) acc[n] = static_cast<int>(n);
+    for (int s = 0; s < steps; ++s) {
+      int a = next_, b = next_ + rows;
+      next_ += rows + columns;
+      for (int i = 0; i < rows; ++i)
+        line(fmt::format("ld.shared.f32 %f{}, [%a{}+{}];", a + i, row_base, 64 * s + 4 * i));
+      for (int j = 0; j < columns; ++j)
+        line(fmt::format("ld.shared.f32 %f{}, [%a{}+{}];", b + j, column_base,
+                         256 + 64 * s + 16 * j));
+      for (int i = 0; i < rows; ++i)
+        for (int j = 0; j < columns; ++j) {
+          int& c = acc[static_cast<std::size_t>(i * columns + j)];
+          int d = in_place ? c : s + 1 == steps ? i * columns + j : next_++;
+          bool swap = below(4) == 0;
+          line(fmt::format("fma.rn.f32 %f{}, %f{}, %f{}, %f{};", d, swap ? b + j : a + i,
+                           swap ? a + i : b + j, c));
+          c = d;
+        }
+    }
+  }
+
+  Random rng_;
+  std::string text_;
+  int next_ = 16;
+  int block_first_ = 16;
+};
+
+}  // namespace
+
+TEST_CASE("ptx random: fast forms equal the plain interpreter on random kernels") {
+  std::size_t with_region = 0;
+  for (std::uint32_t seed = 1; seed <= 250; ++seed) {
+    CAPTURE(seed);
+    std::string text = Writer(seed).kernel();
+    const std::uint32_t threads = seed % 3 == 0 ? 40 : seed % 3 == 1 ? 64 : 128;
+    std::vector<float> x = Random(seed).floats(threads * 16);
+    x[seed % x.size()] = HUGE_VALF;
+    std::vector<float> first;
+    for (const ptx::DecodeOptions& options : all_decode_options()) {
+      auto program = load(text, options);
+      std::vector<float> y(x.size(), 0.0f);
+      ptx::DeviceMemory memory;
+      ptx::ArgumentPacker args;
+      args.add(memory.add(x.data(), x.size() * 4, "x"))
+          .add(memory.add(y.data(), y.size() * 4, "y"))
+          .add(std::int32_t{3});
+      ThreadPool pool(1);
+      auto result = ptx::launch(*program, {.block = {threads, 1, 1}}, args.bytes(), memory, pool);
+      if (!result.ok()) FAIL(result.error().render());
+      if (first.empty()) first = y;
+      if (!same_bits(y, first)) FAIL("seed " << seed << " differs");
+      with_region += program->fused_regions() > 0;
+    }
+  }
+  CHECK(with_region > 100);  // the generator must reach what it is meant to test
+}
