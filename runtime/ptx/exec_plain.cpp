@@ -38,11 +38,15 @@ template <class T>
 HWY_INLINE T* at(const Frame& f, const Place& p) {
   return reinterpret_cast<T*>(f.regs + p.offset);
 }
-// A uniform register holds one group of equal lanes. The position inside the group is kept, because an instruction
-// may write the register it reads: the second vector of a group must not see what the first one stored.
+// A uniform register holds one group of equal lanes. The position inside the group is kept, because
+// an instruction may write the register it reads: the second vector of a group must not see what
+// the first one stored.
 HWY_INLINE std::size_t lane(std::size_t i, const Place& p) {
   return i & (p.mask == 0 ? kGroupLanes - 1 : ~std::size_t{0});
 }
+
+// The same for predicates, which have one element per group; a uniform one has only the first.
+HWY_INLINE std::size_t group(std::size_t g, const Place& p) { return p.mask == 0 ? 0 : g; }
 
 // ---- lane by lane, in runs of 16 that the compiler can vectorise
 // ------------------------------------------------------
@@ -300,7 +304,7 @@ HWY_INLINE void predicates2(const BoundInst& in, Frame& f, u32 g0, u32 g1, F fn)
   u16* d = at<u16>(f, in.dst[0]);
   const u16 *a = at<u16>(f, in.src[0]), *b = at<u16>(f, in.src[1]);
   for (std::size_t g = g0; g < g1; ++g)
-    d[g] = static_cast<u16>(fn(a[lane(g, in.src[0])], b[lane(g, in.src[1])]));
+    d[g] = static_cast<u16>(fn(a[group(g, in.src[0])], b[group(g, in.src[1])]));
 }
 
 template <class T>
@@ -310,7 +314,7 @@ HWY_INLINE void selp(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   const T *a = at<T>(f, in.src[0]), *b = at<T>(f, in.src[1]);
   const u16* p = at<u16>(f, in.src[2]);
   for (std::size_t g = g0; g < g1; ++g) {
-    u32 bits = p[lane(g, in.src[2])];
+    u32 bits = p[group(g, in.src[2])];
     for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
       std::size_t i = g * kGroupLanes + k;
       auto m = mask_of_bits(d, bits >> k);

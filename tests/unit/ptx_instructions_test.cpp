@@ -275,6 +275,26 @@ TEST_CASE("ptx: predicates, guarded instructions, special registers") {
   CHECK(run_lines("mov.u32 %r4, %lanemask_lt;", false, Words(4, 0)) == Words{0, 1, 3, 7});
 }
 
+TEST_CASE("ptx: values that all threads share reach every thread") {
+  // 40 threads: more than one group of lanes, the last one short.
+  Words a(40), expected(40);
+  for (std::size_t i = 0; i < 40; ++i) {
+    a[i] = i;
+    expected[i] = i > 3 ? 3 : 1;
+  }
+  CHECK(run_lines("mov.pred %p1, -1;\n setp.gt.s32 %p2, %r1, 3;\n and.pred %p3, %p1, %p2;\n "
+                  "selp.u32 %r5, 1, 0, %p1;\n selp.u32 %r6, 2, 0, %p3;\n add.s32 %r4, %r5, %r6;",
+                  false, a) == expected);
+  // A shared 64-bit value that is updated in place, then used per thread.
+  for (std::size_t i = 0; i < 40; ++i) expected[i] = 40 + i;
+  CHECK(run_lines("mov.u64 %rd5, 5;\n add.s64 %rd5, %rd5, %rd5;\n add.s64 %rd5, %rd5, %rd5;\n "
+                  "add.s64 %rd5, %rd5, %rd5;\n add.s64 %rd4, %rd5, %rd1;",
+                  true, a) == expected);
+  for (std::size_t i = 0; i < 40; ++i) expected[i] = i + 77;
+  CHECK(run_lines("setp.gt.s32 %p1, %r1, 100;\n @!%p1 mov.u32 %r5, 77;\n add.s32 %r4, %r5, %r1;",
+                  false, a) == expected);
+}
+
 TEST_CASE("ptx: what is not modelled exactly is refused by name and place") {
   auto refused = [](const std::string& line) { return refusal(kernel_text(line, false)); };
   for (const char* line : {"ex2.approx.f32 %r4, %r1;",
@@ -337,14 +357,16 @@ TEST_CASE("ptx: syntax errors name the place") {
   CHECK(refusal(".visible .entry k() { ").find("no closing") != std::string::npos);
 }
 
-// 64-bit lanes take several vectors a group; the second must not read what the first stored. The values come from
-// a special register, so that the decoder keeps them uniform, and dies at the instruction that replaces it.
+// 64-bit lanes take several vectors a group; the second must not read what the first stored. The
+// values come from a special register, so that the decoder keeps them uniform, and dies at the
+// instruction that replaces it.
 TEST_CASE("ptx: a uniform register may be updated in place") {
   const std::string head =
       "mov.u32 %r5, %nctaid.x;\n cvt.u64.u32 %rd5, %r5;\n mul.wide.u32 %rd6, %r5, 4096;\n";
-  for (const char* update :
-       {"add.s64 %rd7, %rd5, %rd6;", "add.s64 %rd7, %rd6, %rd5;", "mad.wide.u32 %rd7, %r5, 4096, %rd5;"}) {
+  for (const char* update : {"add.s64 %rd7, %rd5, %rd6;", "add.s64 %rd7, %rd6, %rd5;",
+                             "mad.wide.u32 %rd7, %r5, 4096, %rd5;"}) {
     const std::vector<std::uint64_t> zeros(40, 0);
-    CHECK(run_lines(head + update + "\n add.s64 %rd4, %rd7, %rd1;", true, zeros) == Words(40, 4097));
+    CHECK(run_lines(head + update + "\n add.s64 %rd4, %rd7, %rd1;", true, zeros) ==
+          Words(40, 4097));
   }
 }
