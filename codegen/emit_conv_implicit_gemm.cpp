@@ -169,8 +169,12 @@ void ImplicitGemm::reduction_by_taps() {
   w().line(split_.on ? fmt::format("index_t channel0 = begin / {};", taps) : "index_t channel0 = 0;");
   w().open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {}, channel0 += {})",
                        split_.on ? fmt::format("channel0 * {}", taps) : "0", tile_.k, step_channels));
+  const std::int64_t passes = ceil_div(step_channels, pixel_groups());
   w().line("#pragma unroll");
-  w().open(fmt::format("for (int c = load_group; c < {}; c += {})", step_channels, pixel_groups()));
+  w().open(fmt::format("for (int pass = 0; pass < {}; ++pass)", passes));
+  w().line(fmt::format("const int c = load_group + pass * {};", pixel_groups()));
+  const bool even = step_channels % pixel_groups() == 0;
+  if (!even) w().open(fmt::format("if (c < {})", step_channels));
   w().line("const bool there = channel0 + c < channels;");
   w().line(fmt::format("const index_t at = x_base + {};", conv_->along(1, "(channel0 + c)")));
   w().line("#pragma unroll");
@@ -179,6 +183,7 @@ void ImplicitGemm::reduction_by_taps() {
   w().line(fmt::format("  for (int s = 0; s < {}; ++s)", kw));
   w().line(fmt::format("    xs[c * {} + r * {} + s][load_m] = operand(there && inside[r][s] ? {}[at + {}] : 0.0f);",
                        taps, kw, x, conv_->tap_offset("r", "s")));
+  if (!even) w().close();
   w().close();
   w().line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile_.k));
   load_weights("k0", "steps");
@@ -193,7 +198,9 @@ void ImplicitGemm::load_pixels(const std::string& steps,
   const std::string x = builder_->operand(problem_.input);
   w().line("#pragma unroll");
   if (!channel_lanes_) {
-    w().open(fmt::format("for (int kk = load_group; kk < {}; kk += {})", tile_.k, pixel_groups()));
+    // The number of passes is written out, so that the loop is unrolled.
+    w().open(fmt::format("for (int pass = 0; pass < {}; ++pass)", ceil_div(tile_.k, pixel_groups())));
+    w().line(fmt::format("const int kk = load_group + pass * {};", pixel_groups()));
     w().open(fmt::format("if (kk < {})", steps));
     prepare("kk");
     w().line(fmt::format("xs[kk][load_m] = operand({} ? {}[{}] : 0.0f);", inside, x, offset));

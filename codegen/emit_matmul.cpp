@@ -153,28 +153,25 @@ void MatmulEmitter::load_rows(KernelBuilder& builder, const Tile& tile) {
   auto times = [&](const std::string& index, bool unit, const char* stride) {
     return unit ? index : index + " * " + stride;
   };
-  const int inner = rows_contiguous_ ? tile.m : tile.k;
-  w.line("#pragma unroll");
-  w.open(fmt::format("for (int e = t; e < {}; e += {})", tile.m * tile.k, tile.threads()));
-  w.line(fmt::format("const int {1} = e % {0}, {2} = e / {0};", inner, rows_contiguous_ ? "m" : "kk",
-                     rows_contiguous_ ? "kk" : "m"));
-  w.line("if (kk < steps)");
-  w.line(fmt::format("  xs[kk][m] = operand(m0 + m < rows ? {}[a_base + {} + {}] : 0.0f);", a,
-                     times("(m0 + m)", unit_row_, "a_row"), times("(k0 + kk)", unit_k_, "a_k")));
-  w.close();
+  const std::string row = rows_contiguous_ ? "kk" : "m", lane = rows_contiguous_ ? "m" : "kk";
+  strided_loop(w, tile.threads(), rows_contiguous_ ? tile.k : tile.m, rows_contiguous_ ? tile.m : tile.k, row, lane, [&] {
+    w.line("if (kk < steps)");
+    w.line(fmt::format("  xs[kk][m] = operand(m0 + m < rows ? {}[a_base + {} + {}] : 0.0f);", a,
+                       times("(m0 + m)", unit_row_, "a_row"), times("(k0 + kk)", unit_k_, "a_k")));
+  });
 }
 
 // ws[kk][n] = b(k0 + kk, n0 + n) of a matrix that is read in place.
 void MatmulEmitter::load_strided_columns(KernelBuilder& builder, const Tile& tile) {
   CudaWriter& w = builder.body();
   const std::string b = builder.operand(problem_.b);
-  w.line("#pragma unroll");
-  w.open(fmt::format("for (int e = t; e < {}; e += {})", tile.n * tile.k, tile.threads()));
-  w.line(fmt::format("const int n = e % {0}, kk = e / {0};", tile.n));
-  w.line("if (kk < steps)");
-  w.line(fmt::format("  ws[kk][n] = operand(n0 + n < columns ? {}[b_base + (k0 + kk) * b_k + (n0 + n){}] : 0.0f);",
-                     b, problem_.b_column == 1 ? "" : " * " + builder.integer("b_column", problem_.b_column)));
-  w.close();
+  const std::string step =
+      problem_.b_column == 1 ? "" : " * " + builder.integer("b_column", problem_.b_column);
+  strided_loop(w, tile.threads(), tile.k, tile.n, "kk", "n", [&] {
+    w.line("if (kk < steps)");
+    w.line(fmt::format("  ws[kk][n] = operand(n0 + n < columns ? {}[b_base + (k0 + kk) * b_k + (n0 + n){}] : 0.0f);", b,
+                       step));
+  });
 }
 
 Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) {

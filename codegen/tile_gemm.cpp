@@ -183,33 +183,46 @@ void TileKernel::store() {
 void TileKernel::load_columns(const std::string& matrix, const std::string& column_base, int vector,
                               const std::string& first, const std::string& steps) {
   CudaWriter& w = builder_.body();
-  const int lanes = tile_.n / vector, threads = tile_.threads();
-  const bool even = threads % lanes == 0;
-  auto body = [&](const std::string& row, const std::string& lane) {
-    const std::string n = vector == 1 ? lane : fmt::format("{} * {}", lane, vector);
-    w.open(fmt::format("if ({} < {})", row, steps));
-    w.line(fmt::format("const index_t n = n0 + {};", n));
-    const std::string at = fmt::format("({} + {}) * matrix_row + {} + n", first, row, column_base);
+  const int lanes = tile_.n / vector;
+  strided_loop(w, tile_.threads(), tile_.k, lanes, "row", "lane", [&] {
+    w.open(fmt::format("if (row < {})", steps));
+    w.line(vector == 1 ? "const index_t n = n0 + lane;" : fmt::format("const index_t n = n0 + lane * {};", vector));
+    const std::string at = fmt::format("({} + row) * matrix_row + {} + n", first, column_base);
     if (vector == 1) {
-      w.line(fmt::format("ws[{}][{}] = operand(n < columns ? {}[{}] : 0.0f);", row, lane, matrix, at));
+      w.line(fmt::format("ws[row][lane] = operand(n < columns ? {}[{}] : 0.0f);", matrix, at));
     } else {
       w.line("float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);");
       w.line(fmt::format("if (n < columns) v = *reinterpret_cast<const float4*>(&{}[{}]);", matrix, at));
       w.line("v.x = operand(v.x); v.y = operand(v.y); v.z = operand(v.z); v.w = operand(v.w);");
-      w.line(fmt::format("*reinterpret_cast<float4*>(&ws[{}][{}]) = v;", row, n));
+      w.line("*reinterpret_cast<float4*>(&ws[row][lane * 4]) = v;");
     }
     w.close();
-  };
-  w.line("#pragma unroll");
-  if (even) {
-    w.loop(fmt::format("for (int row = t / {}; row < {}; row += {})", lanes, tile_.k, threads / lanes),
-           [&] { body("row", fmt::format("(t % {})", lanes)); });
+  });
+}
+
+void strided_loop(CudaWriter& w, int threads, int rows, int lanes, const std::string& row,
+                  const std::string& lane, const std::function<void()>& body) {
+  // The number of passes is written out, so that the loop is unrolled and addresses become constants.
+  const int passes = (rows * lanes + threads - 1) / threads;
+  const bool even = threads % lanes == 0;
+  if (passes > 1) {
+    w.line("#pragma unroll");
+    w.open(fmt::format("for (int pass = 0; pass < {}; ++pass)", passes));
   } else {
-    w.loop(fmt::format("for (int e = t; e < {}; e += {})", tile_.k * lanes, threads), [&] {
-      w.line(fmt::format("const int row = e / {0}, lane = e % {0};", lanes));
-      body("row", "lane");
-    });
+    w.open("");
   }
+  if (even) {
+    const std::string step = passes > 1 ? fmt::format(" + pass * {}", threads / lanes) : "";
+    w.line(fmt::format("const int {0} = t % {2}, {1} = t / {2}{3};", lane, row, lanes, step));
+  } else {
+    const std::string e = passes > 1 ? fmt::format("(t + pass * {})", threads) : "t";
+    w.line(fmt::format("const int {0} = {3} % {2}, {1} = {3} / {2};", lane, row, lanes, e));
+  }
+  const bool exact = rows * lanes % threads == 0;
+  if (!exact) w.open(fmt::format("if ({} < {})", row, rows));
+  body();
+  if (!exact) w.close();
+  w.close();
 }
 
 Workspace split_workspace(const KernelContext& context, const Split& split) {

@@ -82,6 +82,11 @@ class TileKernel {
   std::vector<std::string> column_names_;
 };
 
+// Visits rows x lanes elements with all threads of a block, lanes innermost: declares `row` and `lane` for the
+// thread (whose number is `t`) in each pass.
+void strided_loop(CudaWriter& w, int threads, int rows, int lanes, const std::string& row,
+                  const std::string& lane, const std::function<void()>& body);
+
 // The launch that adds the slices' sums and runs the output stage; reads workspace 0.
 Launch combine_launch(const KernelContext& context, OutputStage& stage, const Split& split);
 // Workspace 0 of a split kernel.
