@@ -211,8 +211,9 @@ void ImplicitGemm::load_pixels(const std::string& steps,
   w().open(fmt::format("for (int i = 0; i < {}; ++i)", tile_.m / (tile_.threads() / tile_.k)));
   w().open(fmt::format("if (load_k < {})", steps));
   prepare("load_k");
-  w().line(fmt::format("xs[load_k][load_m + i * {}] = operand({} ? {}[{}] : 0.0f);",
-                       tile_.threads() / tile_.k, inside, x, offset));
+  w().line(fmt::format("{} = operand({} ? {}[{}] : 0.0f);",
+                       tile_kernel_->x_element("load_k", fmt::format("load_m + i * {}", tile_.threads() / tile_.k)),
+                       inside, x, offset));
   w().close();
   w().close();
 }
@@ -324,7 +325,7 @@ Result<LoweredKernel> ImplicitGemm::run() {
   b.integer("out_w", problem_.out_w);
   conv_.emplace(b, problem_);
   stage_.declare(b);
-  tile_kernel_.emplace(context_, b, stage_, tile_, split_, output());
+  tile_kernel_.emplace(context_, b, stage_, tile_, split_, x_tile(tile_.columns_fast, channel_lanes_), output());
 
   std::string column_tile = "blockIdx.y";
   if (problem_.groups > 1) {
@@ -332,7 +333,7 @@ Result<LoweredKernel> ImplicitGemm::run() {
     w().line("const index_t group = blockIdx.y / column_tiles;");
     column_tile = "blockIdx.y - group * column_tiles";
   }
-  tile_kernel_->begin(channel_lanes_ ? 1 : 0, "blockIdx.x", column_tile);
+  tile_kernel_->begin("blockIdx.x", column_tile);
   w().line(problem_.groups > 1 ? "const index_t column0 = group * columns;" : "const index_t column0 = 0;");
   if (split_.on || form_ != Form::kRuns) tile_kernel_->declare_slice("positions");
   declare_pixels();

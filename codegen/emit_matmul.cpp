@@ -95,7 +95,7 @@ class MatmulEmitter {
 
  private:
   void lay_out();
-  void load_rows(KernelBuilder& builder, const Tile& tile);
+  void load_rows(KernelBuilder& builder, const Tile& tile, const TileKernel& kernel);
   void load_strided_columns(KernelBuilder& builder, const Tile& tile);
   std::string entry_name(const Tile& tile, const Split& split) const;
 
@@ -146,8 +146,8 @@ std::string MatmulEmitter::entry_name(const Tile& tile, const Split& split) cons
   return out;
 }
 
-// xs[kk][m] = a(m0 + m, k0 + kk); lanes run over what is contiguous in memory.
-void MatmulEmitter::load_rows(KernelBuilder& builder, const Tile& tile) {
+// The x tile's element (kk, m) = a(m0 + m, k0 + kk); lanes run over what is contiguous in memory.
+void MatmulEmitter::load_rows(KernelBuilder& builder, const Tile& tile, const TileKernel& kernel) {
   CudaWriter& w = builder.body();
   const std::string a = builder.operand(problem_.a);
   auto times = [&](const std::string& index, bool unit, const char* stride) {
@@ -156,7 +156,7 @@ void MatmulEmitter::load_rows(KernelBuilder& builder, const Tile& tile) {
   const std::string row = rows_contiguous_ ? "kk" : "m", lane = rows_contiguous_ ? "m" : "kk";
   strided_loop(w, tile.threads(), rows_contiguous_ ? tile.k : tile.m, rows_contiguous_ ? tile.m : tile.k, row, lane, [&] {
     w.line("if (kk < steps)");
-    w.line(fmt::format("  xs[kk][m] = operand(m0 + m < rows ? {}[a_base + {} + {}] : 0.0f);", a,
+    w.line(fmt::format("  {} = operand(m0 + m < rows ? {}[a_base + {} + {}] : 0.0f);", kernel.x_element("kk", "m"), a,
                        times("(m0 + m)", unit_row_, "a_row"), times("(k0 + kk)", unit_k_, "a_k")));
   });
 }
@@ -218,13 +218,13 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
 
   const std::size_t a_view = output_.column_strides.size() - 2, b_view = a_view + 1;
   const bool batched = !output_.batch_axes.empty();
-  TileKernel kernel(context_, b, stage_, tile, split, output_);
+  TileKernel kernel(context_, b, stage_, tile, split, x_tile(columns_fast, !rows_contiguous_), output_);
   std::string row_tile = "blockIdx.x";
   if (batched) {
     w.line(fmt::format("const index_t batch = blockIdx.x / {};", b.integer("row_tiles", row_tiles)));
     row_tile = "blockIdx.x - batch * row_tiles";
   }
-  kernel.begin(rows_contiguous_ ? 0 : 1, row_tile, "blockIdx.y");
+  kernel.begin(row_tile, "blockIdx.y");
   w.line("const index_t column0 = 0;");
   w.line(fmt::format("const index_t a_base = {};", kernel.batch_offset(a_view)));
   if (!problem_.b_prepared) w.line(fmt::format("const index_t b_base = {};", kernel.batch_offset(b_view)));
@@ -234,7 +234,7 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
   w.line("#pragma unroll 1");
   w.open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {})", kernel.slice_begin(), tile.k));
   w.line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile.k));
-  load_rows(b, tile);
+  load_rows(b, tile, kernel);
   if (problem_.b_prepared) {
     kernel.load_columns("weights", "column0", vector_, "k0", "steps");
   } else {

@@ -22,21 +22,24 @@ Split Split::of(const ir::ReductionOrder& order, std::int64_t positions) {
 }
 
 TileKernel::TileKernel(const KernelContext& context, KernelBuilder& builder, OutputStage& stage,
-                       const Tile& tile, const Split& split, TileOutput output)
+                       const Tile& tile, const Split& split, XTile x_layout, TileOutput output)
     : context_(context),
       builder_(builder),
       stage_(stage),
       tile_(tile),
       split_(split),
+      x_layout_(x_layout),
       output_(std::move(output)),
       rows_(builder, output_.row_axes, "m_"),
       column_names_(output_.column_strides.size()) {
   if (!output_.batch_axes.empty()) batch_.emplace(builder, output_.batch_axes, "b_");
 }
 
-void TileKernel::begin(int m_padding, const std::string& row_tile, const std::string& column_tile) {
+void TileKernel::begin(const std::string& row_tile, const std::string& column_tile) {
   CudaWriter& w = builder_.body();
-  w.line(fmt::format("__shared__ float xs[{}][{}];", tile_.k, tile_.m + m_padding));
+  const int padding = x_layout_ == XTile::kByPositionPadded ? 1 : 0;
+  w.line(x_layout_ == XTile::kByRow ? fmt::format("__shared__ __align__(16) float xs[{}][{}];", tile_.m, tile_.k)
+                                    : fmt::format("__shared__ float xs[{}][{}];", tile_.k, tile_.m + padding));
   w.line(fmt::format("__shared__ __align__(16) float ws[{}][{}];", tile_.k, tile_.n));
   const char* fast = tile_.columns_fast ? "n" : "m";
   const char* slow = tile_.columns_fast ? "m" : "n";
@@ -131,8 +134,8 @@ void TileKernel::multiply(const std::string& lo, const std::string& hi) {
   auto one = [&] {
     w.line(fmt::format("float x[{}], f[{}];", tile_.thread_m, tile_.thread_n));
     w.line("#pragma unroll");
-    w.line(fmt::format("for (int i = 0; i < {}; ++i) x[i] = xs[kk][m_thread + i * {}];", tile_.thread_m,
-                       tile_.m_threads()));
+    w.line(fmt::format("for (int i = 0; i < {}; ++i) x[i] = {};", tile_.thread_m,
+                       x_element("kk", fmt::format("m_thread + i * {}", tile_.m_threads()))));
     w.line("#pragma unroll");
     w.line(fmt::format("for (int j = 0; j < {}; ++j) f[j] = ws[kk][n_thread + j * {}];", tile_.thread_n,
                        tile_.n_threads()));

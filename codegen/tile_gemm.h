@@ -45,14 +45,30 @@ struct TileOutput {
   std::vector<std::int64_t> column_strides;  // further views (operands of a product) may follow
 };
 
+// How the x tile lies in shared memory. Lanes that compute run along rows when these are fast, and lanes that
+// load run along rows or positions; the tile is contiguous for both where that is possible.
+enum class XTile : std::uint8_t {
+  kByPosition,        // xs[k][m]: rows are fast, or positions are loaded by row
+  kByPositionPadded,  // xs[k][m], a line one element longer: rows are fast but loads run along positions
+  kByRow,             // xs[m][k]: columns are fast (a row is read by all lanes at once), loads along positions
+};
+inline XTile x_tile(bool columns_fast, bool loads_along_positions) {
+  if (!loads_along_positions) return XTile::kByPosition;
+  return columns_fast ? XTile::kByRow : XTile::kByPositionPadded;
+}
+
 class TileKernel {
  public:
   TileKernel(const KernelContext& context, KernelBuilder& builder, OutputStage& stage, const Tile& tile,
-             const Split& split, TileOutput output);
+             const Split& split, XTile x_layout, TileOutput output);
 
-  // Shared tiles xs[k][m + m_padding] and ws[k][n], thread coordinates, `m0`, `n0`. `row_tile` is the
-  // expression of the row tile's index, `column_tile` of the column tile's.
-  void begin(int m_padding, const std::string& row_tile, const std::string& column_tile);
+  // Shared tiles xs and ws[k][n], thread coordinates, `m0`, `n0`. `row_tile` is the expression of the row
+  // tile's index, `column_tile` of the column tile's.
+  void begin(const std::string& row_tile, const std::string& column_tile);
+  // The element of the x tile: xs[k][m] or xs[m][k].
+  std::string x_element(const std::string& k, const std::string& m) const {
+    return x_layout_ == XTile::kByRow ? "xs[" + m + "][" + k + "]" : "xs[" + k + "][" + m + "]";
+  }
   // Offset of a view that the batch coordinates give ("0" without batch axes).
   std::string batch_offset(std::size_t view) { return batch_ ? batch_->offset(view, "batch") : "0"; }
   // `begin` and `end` of this block's positions under split; an unsplit kernel has 0 and all positions.
@@ -76,6 +92,7 @@ class TileKernel {
   OutputStage& stage_;
   Tile tile_;
   Split split_;
+  XTile x_layout_;
   TileOutput output_;
   std::optional<IndexCode> batch_;
   IndexCode rows_;

@@ -63,8 +63,7 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   return {};
 }
 
-Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout,
-                          int sm_count) {
+Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout) {
   Schedule s;
   const Node* node = reduction_node(body);
   if (!tiled(algorithm) || node == nullptr) return s;
@@ -74,38 +73,33 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   const bool columns_fast = conv || node->op == Op::kConv1x1Matmul ? layout == Layout::kNhwc : true;
 
   // A matrix-vector product: no reuse to tile for, lanes along the columns.
-  if (!conv && columns_fast && p.rows <= 4) {
-    s = {1, 128, 32, 1, 1, 1};
+  if (!conv && columns_fast && p.rows <= 4) return {1, 128, 32, 1, 1, 1};
+
+  s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : p.rows < 1024 ? 64 : 128;
+  s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : p.columns < 128 || s.block_m == 128 ? 64 : 128;
+  // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in all-large tiles.
+  const int fast = columns_fast ? s.block_n : s.block_m, slow = columns_fast ? s.block_m : s.block_n;
+  const int thread_fast = fast / 16;
+  int thread_slow = slow >= 128 ? 8 : slow >= 32 ? 4 : 2;
+  // Threads have to be a multiple of block_m: thread_m * thread_n divides block_n.
+  while (thread_slow > 1 && s.block_n % (thread_fast * thread_slow) != 0) thread_slow /= 2;
+  s.thread_m = columns_fast ? thread_slow : thread_fast;
+  s.thread_n = columns_fast ? thread_fast : thread_slow;
+  while (s.block_n % (s.thread_m * s.thread_n) != 0) (columns_fast ? s.thread_n : s.thread_m) /= 2;
+
+  const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
+  if (conv && order.walk == Walk::kCrs && p.taps <= 25) {
+    // Whole channels, at least 32 positions, each group of threads with as many channels as the others.
+    std::int64_t channels = std::max(1, threads / s.block_m);
+    while (channels * p.taps < 32) channels *= 2;
+    while (channels > 1 && 4 * channels * p.taps * (s.block_m + 1 + s.block_n) > 48 * 1024) channels /= 2;
+    s.block_k = static_cast<int>(channels * p.taps);
     return s;
   }
-  s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : 64;
-  s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : 64;
-  // Smaller pixel tiles rather than an idle device.
-  const auto blocks = [&] {
-    return (p.rows + s.block_m - 1) / s.block_m * ((p.columns + s.block_n - 1) / s.block_n) * p.groups;
-  };
-  while (s.block_m > 32 && blocks() < sm_count / 2) s.block_m /= 2;
-  s.thread_m = columns_fast ? (s.block_m >= 32 ? 4 : 2) : std::max(1, s.block_m / 16);
-  s.thread_n = columns_fast ? std::max(1, s.block_n / 16) : (s.block_n >= 32 ? 4 : 2);
-  // Threads have to be a multiple of block_m.
-  while (s.block_n < s.thread_m * s.thread_n && s.thread_n > 1 && !columns_fast) s.thread_n /= 2;
-  while (s.block_n < s.thread_m * s.thread_n && s.thread_m > 1 && columns_fast) s.thread_m /= 2;
-  s.block_k = 16;
-  if (conv && order.walk == Walk::kCrs) {
-    // Whole channels, at least 16 positions, each group of threads with as many channels as the others.
-    const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
-    const int groups = std::max(1, threads / s.block_m);
-    const std::int64_t taps = p.taps;
-    if (taps <= 25) {
-      std::int64_t channels = groups;
-      while (channels * taps < 16) channels *= 2;
-      if (4 * channels * taps * (s.block_m + 1 + s.block_n) > 48 * 1024) channels = 1;
-      s.block_k = static_cast<int>(channels * taps);
-    } else {
-      s.block_k = 32;
-    }
-  }
-  s.vector = s.block_n % 4 == 0 ? 4 : 1;
+  // A step does not go beyond a run of channels: longer ones are left for longer runs.
+  std::int64_t run = reduction_extent(body, *node).c;
+  if (order.walk == Walk::kTiledCrs) run = std::min<std::int64_t>(run, order.channel_tile);
+  s.block_k = run >= 32 && p.taps <= 25 ? 32 : 16;
   return s;
 }
 
