@@ -45,7 +45,7 @@ std::string IndexCode::extent_name(std::size_t axis) {
 bool IndexCode::dense(std::size_t view) const {
   std::int64_t stride = 1;
   for (std::size_t a = axes_.size(); a-- > 0;) {
-    if (axes_[a].strides[view] != stride && axes_[a].extent != 1) return false;
+    if (axes_[a].strides[view] != stride) return false;
     stride *= axes_[a].extent;
   }
   return true;

@@ -63,7 +63,8 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   return {};
 }
 
-Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout) {
+Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout,
+                          int /*sm_count*/) {
   Schedule s;
   const Node* node = reduction_node(body);
   if (!tiled(algorithm) || node == nullptr) return s;

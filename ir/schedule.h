@@ -12,9 +12,11 @@ namespace driftc::ir {
 //   vector is 1 or 4. Other algorithms use no tiles and take any schedule.
 Result<void> check_schedule(Algorithm algorithm, const Schedule& schedule);
 
-// A schedule for the region, from shapes only (never from the device: a tile decides no bits, but the same
-// tiles everywhere mean the same sources everywhere). `layout` is that of the result; `order` decides what
-// block_k means: for crs a multiple of R*S positions, else channels (or k) per step.
-Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout);
+// A schedule for the region, from shapes. `layout` is that of the result; `order` decides what block_k means:
+// for crs a multiple of R*S positions, else channels (or k) per step. Tiles are large, which suits the PTX
+// executor and large grids; `sm_count` is not read yet (filling a GPU at small shapes is split-k's and the
+// tuner's business), so the same sources serve every device.
+Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout,
+                          int sm_count);
 
 }  // namespace driftc::ir

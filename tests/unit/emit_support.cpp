@@ -106,7 +106,7 @@ Result<codegen::LoweredKernel> KernelCase::lower() const {
 }
 
 std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed, Distribution distribution,
-                                      bool specials) {
+                                      bool specials, std::uint64_t schedule_seed) {
   auto lowered = test.lower();
   if (!lowered) return "lower: " + lowered.error().render();
   for (const auto& request : runtime::compile_requests(*lowered, "compute_90"))
@@ -127,11 +127,13 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
   ir::Tensor poison(type.dtype, type.shape);
   for (float& v : poison.data_mut<float>()) v = 0x1.badbadp+99f;
   runtime::DeviceTensor result = runtime::upload(poison, test.result_layout);
-  auto ran = runtime::run(*compiled, device, {}, result, pool(), {});
+  runtime::RunOptions how;
+  how.schedule_seed = schedule_seed;
+  auto ran = runtime::run(*compiled, device, {}, result, pool(), how);
   if (!ran) return "run: " + ran.error().render();
 
   const ir::Tensor got = runtime::download(result);
-  const ir::Tensor want = reference(test.kernel, operands);
+  const ir::Tensor want = reference(test.kernel, operands, schedule_seed);
   if (ir::same_bits(got, want)) return "";
   const auto a = got.data<float>(), b = want.data<float>();
   std::size_t wrong = 0, first = 0;

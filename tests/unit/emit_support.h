@@ -41,7 +41,8 @@ class KernelCase {
 // Runs the case and compares with the oracle: "" when equal bit for bit, else what differs. Also checks the
 // facts about the PTX. Empty optional: there is no NVRTC and no recorded PTX (the caller reports a skip).
 std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed,
-                                      Distribution distribution = Distribution::kRandom, bool specials = false);
+                                      Distribution distribution = Distribution::kRandom, bool specials = false,
+                                      std::uint64_t schedule_seed = 0);
 
 // Whether kernels can be compiled here; prints the counted skip line otherwise.
 bool kernels_available(const char* test_case);
