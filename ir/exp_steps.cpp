@@ -53,13 +53,15 @@ constexpr std::array<ExpStep<T>, A + B> join(const std::array<ExpStep<T>, A>& a,
   return out;
 }
 
-// Coefficients are 1/i! rounded to nearest. |r| <= ln2/2, so the first omitted term is below 0.1 ulp.
+// Coefficients are 1/i! rounded to nearest. |r| <= ln2/2, so the first omitted term is below 0.1
+// ulp.
 constexpr float kMagic32 = 0x1.8p23f;
 constexpr double kMagic64 = 0x1.8p52;
-constexpr auto kSteps32 = join<float>(
-    reduction(0x1.715476p0f, kMagic32, 0x1.62e43p-1f, -0x1.05c61p-29f),
-    std::array{lead(0x1.a01a02p-13f, 0x1.6c16c2p-10f), horner(0x1.111112p-7f), horner(0x1.555556p-5f),
-               horner(0x1.555556p-3f), horner(0.5f), horner(1.0f), horner(1.0f)});
+constexpr auto kSteps32 =
+    join<float>(reduction(0x1.715476p0f, kMagic32, 0x1.62e43p-1f, -0x1.05c61p-29f),
+                std::array{lead(0x1.a01a02p-13f, 0x1.6c16c2p-10f), horner(0x1.111112p-7f),
+                           horner(0x1.555556p-5f), horner(0x1.555556p-3f), horner(0.5f),
+                           horner(1.0f), horner(1.0f)});
 constexpr auto kSteps64 = join<double>(
     reduction(0x1.71547652b82fep0, kMagic64, 0x1.62e42fefa39efp-1, 0x1.abc9e3b39803fp-56),
     std::array{lead(0x1.6124613a86d09p-33, 0x1.1eed8eff8d898p-29), horner(0x1.ae64567f544e4p-26),

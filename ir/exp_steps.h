@@ -1,5 +1,6 @@
-// exp(x), defined once. The interpreter runs this table; the CUDA prelude prints it. Both therefore make the
-// same bits on every machine, without any libm. Error: at most 1 ulp (tests/unit/exp_test.cpp, against MPFR).
+// exp(x), defined once. The interpreter runs this table; the CUDA prelude prints it. Both therefore
+// make the same bits on every machine, without any libm. Error: at most 1 ulp
+// (tests/unit/exp_test.cpp, against MPFR).
 //
 //   x is NaN            -> the canonical NaN
 //   x > overflow_above  -> +Inf
@@ -8,11 +9,12 @@
 //   n = integer(k), read from the bits of t: bits(t) - bits(magic)
 //   h = n >> 1 (arithmetic shift, rounds down);  y = mul_rn(mul_rn(p, 2^h), 2^(n - h))
 //
-// The first product is exact, the second rounds only where the result is subnormal: 2^h and 2^(n-h) are always
-// normal numbers, built from their exponent field.
+// The first product is exact, the second rounds only where the result is subnormal: 2^h and 2^(n-h)
+// are always normal numbers, built from their exponent field.
 //
-// The steps: t = x * log2(e) + magic rounds to an integer (magic = 1.5 * 2^(fraction bits)); k = t - magic;
-// r = x - k * ln2 in two parts (the first difference is exact); p = sum r^i / i! by Horner's rule.
+// The steps: t = x * log2(e) + magic rounds to an integer (magic = 1.5 * 2^(fraction bits)); k = t
+// - magic; r = x - k * ln2 in two parts (the first difference is exact); p = sum r^i / i! by
+// Horner's rule.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// conv2d and conv1x1_matmul: t = store(sum x*w); y = add_rn(t, bias), or the bias point of the order.
+// conv2d and conv1x1_matmul: t = store(sum x*w); y = add_rn(t, bias), or the bias point of the
+// order.
 #include <type_traits>
 
 #include "runtime/eager/ops.h"
@@ -8,7 +9,8 @@
 namespace driftc::runtime {
 namespace {
 
-// Rounds to storage, adds the bias where the order says, makes NaN canonical. T: accumulator, S: storage.
+// Rounds to storage, adds the bias where the order says, makes NaN canonical. T: accumulator, S:
+// storage.
 template <class T, class S, bool kFlush>
 class ConvSink final : public PixelSink<T> {
  public:
@@ -51,7 +53,8 @@ class ConvSink final : public PixelSink<T> {
 template <class T, class S>
 ir::Tensor convolve(const OpCall& call, const SumSettings& settings) {
   const ir::Node& node = call.node;
-  const ir::Shape &x = call.operand(0).shape(), &w = call.operand(1).shape(), &y = call.result_shape();
+  const ir::Shape &x = call.operand(0).shape(), &w = call.operand(1).shape(),
+                  &y = call.result_shape();
   ThreadPool& pool = call.context.pool;
   const SumOperand<T> input(call.operand(0), settings.in, pool);
   const SumOperand<T> weights(call.operand(1), settings.in, pool);

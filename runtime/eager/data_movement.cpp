@@ -1,4 +1,5 @@
-// concat, flatten, reshape, transpose, slice, pad, identity: bits are copied, whatever the element type.
+// concat, flatten, reshape, transpose, slice, pad, identity: bits are copied, whatever the element
+// type.
 #include <algorithm>
 #include <cstring>
 

@@ -1,4 +1,5 @@
-// add, sub, mul, div with broadcasting; relu, clip; batch_norm; and the fused multiply-add of contraction.
+// add, sub, mul, div with broadcasting; relu, clip; batch_norm; and the fused multiply-add of
+// contraction.
 #include <algorithm>
 #include <array>
 
@@ -7,8 +8,8 @@
 namespace driftc::runtime {
 namespace {
 
-// Walks a result shape with up to kMax broadcast operands: axes that every operand walks alike are merged, and
-// the innermost merged axis is a loop with strides 0 or 1.
+// Walks a result shape with up to kMax broadcast operands: axes that every operand walks alike are
+// merged, and the innermost merged axis is a loop with strides 0 or 1.
 template <std::size_t kCount>
 class BroadcastWalk {
  public:
@@ -43,14 +44,16 @@ class BroadcastWalk {
     for (std::size_t i = 0; i + 1 < extents_.size(); ++i) outer_ *= extents_[i];
   }
 
-  // line(first result element, first element of each operand, strides, length) for every inner loop.
+  // line(first result element, first element of each operand, strides, length) for every inner
+  // loop.
   template <class Line>
   void run(ThreadPool& pool, const Line& line) const {
     // One long line is cut, many short ones are grouped.
     constexpr std::int64_t kPiece = 32'768;
     const std::int64_t cuts = std::max<std::int64_t>(1, inner_ / kPiece);
     const std::int64_t cut = (inner_ + cuts - 1) / cuts;
-    const std::int64_t group = std::max<std::int64_t>(1, kPiece / std::max<std::int64_t>(1, inner_));
+    const std::int64_t group =
+        std::max<std::int64_t>(1, kPiece / std::max<std::int64_t>(1, inner_));
     const std::int64_t groups = (outer_ + group - 1) / group;
     for_each(pool, groups * cuts, outer_ * inner_, [&](std::size_t index, int) {
       const std::int64_t begin = static_cast<std::int64_t>(index) % cuts * cut;
@@ -60,7 +63,8 @@ class BroadcastWalk {
         std::array<std::int64_t, kCount> at{};
         std::int64_t rest = row;
         for (std::size_t axis = extents_.size() - 1; axis-- > 0; rest /= extents_[axis])
-          for (std::size_t i = 0; i < kCount; ++i) at[i] += rest % extents_[axis] * strides_[axis][i];
+          for (std::size_t i = 0; i < kCount; ++i)
+            at[i] += rest % extents_[axis] * strides_[axis][i];
         for (std::size_t i = 0; i < kCount; ++i) at[i] += begin * strides_.back()[i];
         if (end > begin) line(row * inner_ + begin, at, strides_.back(), end - begin);
       }
@@ -78,7 +82,8 @@ ir::Tensor binary(const OpCall& call, const F& f) {
   const auto a = call.operand(0).data<S>(), b = call.operand(1).data<S>();
   ir::Tensor result(call.operand(0).dtype(), call.result_shape());
   S* out = result.data_mut<S>().data();
-  const BroadcastWalk<2> walk(call.result_shape(), {&call.operand(0).shape(), &call.operand(1).shape()});
+  const BroadcastWalk<2> walk(call.result_shape(),
+                              {&call.operand(0).shape(), &call.operand(1).shape()});
   walk.run(call.context.pool, [&](std::int64_t to, const std::array<std::int64_t, 2>& at,
                                   const std::array<std::int64_t, 2>& stride, std::int64_t n) {
     const S *x = a.data() + at[0], *y = b.data() + at[1];
@@ -108,8 +113,8 @@ ir::Tensor unary(const OpCall& call, const F& f) {
   return result;
 }
 
-// d = sub_rn(x, mean); i = div_rn(1, sqrt_rn(add_rn(var, epsilon))); y = add_rn(mul_rn(mul_rn(d, i), scale),
-// shift); with contract=on the last two are one fma.
+// d = sub_rn(x, mean); i = div_rn(1, sqrt_rn(add_rn(var, epsilon))); y = add_rn(mul_rn(mul_rn(d,
+// i), scale), shift); with contract=on the last two are one fma.
 template <class S, bool kFlush>
 ir::Tensor batch_norm(const OpCall& call) {
   const ir::Shape& shape = call.result_shape();
@@ -124,9 +129,10 @@ ir::Tensor batch_norm(const OpCall& call) {
   const std::int64_t plane = planes == 0 ? 0 : result.elements() / planes;
   for_each(call.context.pool, planes, result.elements() * 4, [&](std::size_t index, int) {
     const std::size_t c = index % static_cast<std::size_t>(channels);
-    const S m = flushed<kFlush>(mean[c]), g = flushed<kFlush>(scale[c]), b = flushed<kFlush>(shift[c]);
-    const S root = flushed<kFlush>(
-        sqrt_rn(flushed<kFlush>(add_rn(flushed<kFlush>(variance[c]), epsilon))));
+    const S m = flushed<kFlush>(mean[c]), g = flushed<kFlush>(scale[c]),
+            b = flushed<kFlush>(shift[c]);
+    const S root =
+        flushed<kFlush>(sqrt_rn(flushed<kFlush>(add_rn(flushed<kFlush>(variance[c]), epsilon))));
     const S inverse = flushed<kFlush>(div_rn(S{1}, root));
     const S* from = x.data() + static_cast<std::int64_t>(index) * plane;
     S* to = out + static_cast<std::int64_t>(index) * plane;
@@ -210,7 +216,8 @@ ir::Tensor evaluate_elementwise(const OpCall& call) {
 ir::Tensor fused_multiply_add(FusedForm form, const ir::Tensor& a, const ir::Tensor& b,
                               const ir::Tensor& c, const ir::Shape& result, bool flush,
                               const EvalContext& context) {
-  if (a.dtype() == ir::DType::kF64) return fused<double, false>(form, a, b, c, result, context.pool);
+  if (a.dtype() == ir::DType::kF64)
+    return fused<double, false>(form, a, b, c, result, context.pool);
   return flush ? fused<float, true>(form, a, b, c, result, context.pool)
                : fused<float, false>(form, a, b, c, result, context.pool);
 }

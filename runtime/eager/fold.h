@@ -10,7 +10,8 @@ struct FoldedConv {
   ir::Tensor weight, bias;
 };
 
-// `bias` may be undefined (no bias: b = 0). All tensors are of one type; in the f64 arm nothing is rounded to f32.
+// `bias` may be undefined (no bias: b = 0). All tensors are of one type; in the f64 arm nothing is
+// rounded to f32.
 FoldedConv fold_batch_norm(ir::Fold fold, const ir::Tensor& weight, const ir::Tensor& bias,
                            const ir::Tensor& scale, const ir::Tensor& shift, const ir::Tensor& mean,
                            const ir::Tensor& variance, double epsilon);

@@ -65,8 +65,7 @@ SumSettings sum_settings(const OpCall& call) {
   const ir::NumericContract& contract = call.contract;
   SumSettings s;
   s.order = contract.order ? *contract.order : *row.default_order;
-  const bool products =
-      row.op_class == ir::OpClass::conv || row.op_class == ir::OpClass::matmul;
+  const bool products = row.op_class == ir::OpClass::conv || row.op_class == ir::OpClass::matmul;
   s.arith = sum_arith(s.order.arith, products);
   s.bias = s.order.bias == ir::BiasPoint::kNone ? ir::BiasPoint::kStored : s.order.bias;
   // In the f64 arm everything is double already, and operand precision and flushing do not apply.
@@ -82,10 +81,11 @@ namespace {
 
 template <class To, class From, class Round>
 void convert(std::span<const From> from, To* to, ThreadPool& pool, const Round& round) {
-  for_ranges(pool, static_cast<std::int64_t>(from.size()), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      to[i] = static_cast<To>(round(from[static_cast<std::size_t>(i)]));
-  });
+  for_ranges(pool, static_cast<std::int64_t>(from.size()),
+             [&](std::int64_t begin, std::int64_t end) {
+               for (std::int64_t i = begin; i < end; ++i)
+                 to[i] = static_cast<To>(round(from[static_cast<std::size_t>(i)]));
+             });
 }
 
 }  // namespace

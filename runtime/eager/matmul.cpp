@@ -1,5 +1,5 @@
-// matmul and gemm. The product runs with whichever side is longer as columns: products commute, so the bits
-// are the same.
+// matmul and gemm. The product runs with whichever side is longer as columns: products commute, so
+// the bits are the same.
 #include <algorithm>
 
 #include "runtime/eager/ops.h"
@@ -18,13 +18,15 @@ struct Matrix {
 
 // Rows of `b` dense, with slack behind: [k][columns].
 template <class T>
-Scratch<T> column_buffer(const Matrix<T>& b, std::int64_t k, std::int64_t columns, ThreadPool& pool) {
+Scratch<T> column_buffer(const Matrix<T>& b, std::int64_t k, std::int64_t columns,
+                         ThreadPool& pool) {
   constexpr std::int64_t kBlock = 32;  // both sides of a transposing copy stay in the cache
   Scratch<T> out(static_cast<std::size_t>(k * columns + kColumnSlack));
   std::fill_n(out.data() + k * columns, kColumnSlack, T{0});
   const std::int64_t blocks = (k + kBlock - 1) / kBlock;
   for_each(pool, blocks, k * columns, [&](std::size_t index, int) {
-    const std::int64_t i0 = static_cast<std::int64_t>(index) * kBlock, i1 = std::min(k, i0 + kBlock);
+    const std::int64_t i0 = static_cast<std::int64_t>(index) * kBlock,
+                       i1 = std::min(k, i0 + kBlock);
     for (std::int64_t j0 = 0; j0 < columns; j0 += kBlock)
       for (std::int64_t i = i0; i < i1; ++i)
         for (std::int64_t j = j0; j < std::min(columns, j0 + kBlock); ++j)
@@ -70,7 +72,8 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Matri
     b = b.transposed();
     std::swap(start.row_stride, start.column_stride);
   }
-  const SumPlan plan = make_plan(ir::denote(settings.order, {k, 1, 1}, {}, context.atomic_seed));
+  const SumPlan plan =
+      make_plan(settings.order, {k, 1, 1}, {}, context.atomic_seed, sizeof(T) == 8);
   SumRows<T> rows;
   rows.a = a.data;
   rows.rows = m;
@@ -87,7 +90,8 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Matri
 template <class T, class S>
 class MatmulSink final : public MatrixSink<T> {
  public:
-  MatmulSink(S* out, std::int64_t columns, bool flush) : out_(out), columns_(columns), flush_(flush) {}
+  MatmulSink(S* out, std::int64_t columns, bool flush)
+      : out_(out), columns_(columns), flush_(flush) {}
   void store(std::int64_t row, std::int64_t column, T sum) override {
     const S rounded = static_cast<S>(sum);
     out_[row * columns_ + column] = canonical(flush_ ? flushed<true>(rounded) : rounded);
@@ -101,7 +105,8 @@ class MatmulSink final : public MatrixSink<T> {
 
 template <class T, class S>
 ir::Tensor matmul(const OpCall& call, const SumSettings& settings) {
-  const ir::Shape &a = call.operand(0).shape(), &b = call.operand(1).shape(), &y = call.result_shape();
+  const ir::Shape &a = call.operand(0).shape(), &b = call.operand(1).shape(),
+                  &y = call.result_shape();
   const std::int64_t m = a[a.rank() - 2], k = a[a.rank() - 1], n = b[b.rank() - 1];
   const SumOperand<T> left(call.operand(0), settings.in, call.context.pool);
   const SumOperand<T> right(call.operand(1), settings.in, call.context.pool);
@@ -125,13 +130,14 @@ ir::Tensor matmul(const OpCall& call, const SumSettings& settings) {
   for (std::int64_t batch = 0; batch < batches; ++batch) {
     MatmulSink<T, S> sink(out.data() + batch * m * n, n, settings.flush);
     multiply<T>(m, n, k, {left.data() + matrix_of(a, batch) * m * k, k, 1},
-                {right.data() + matrix_of(b, batch) * k * n, n, 1}, {}, settings, call.context, sink);
+                {right.data() + matrix_of(b, batch) * k * n, n, 1}, {}, settings, call.context,
+                sink);
   }
   return result;
 }
 
-// t = store(sum); t = mul_rn(alpha, t); y = add_rn(t, mul_rn(beta, c)). The bias points first and last put c
-// into the sum; they apply where alpha = beta = 1, otherwise c is added after storing.
+// t = store(sum); t = mul_rn(alpha, t); y = add_rn(t, mul_rn(beta, c)). The bias points first and
+// last put c into the sum; they apply where alpha = beta = 1, otherwise c is added after storing.
 template <class T, class S, bool kFlush>
 class GemmSink final : public MatrixSink<T> {
  public:
@@ -167,7 +173,8 @@ class GemmSink final : public MatrixSink<T> {
 template <class T, class S, bool kFlush>
 ir::Tensor gemm(const OpCall& call, const SumSettings& settings) {
   const ir::Node& node = call.node;
-  const ir::Shape &a = call.operand(0).shape(), &b = call.operand(1).shape(), &y = call.result_shape();
+  const ir::Shape &a = call.operand(0).shape(), &b = call.operand(1).shape(),
+                  &y = call.result_shape();
   const bool trans_a = node.integer("trans_a") != 0, trans_b = node.integer("trans_b") != 0;
   const SumOperand<T> left(call.operand(0), settings.in, call.context.pool);
   const SumOperand<T> right(call.operand(1), settings.in, call.context.pool);
@@ -208,7 +215,8 @@ ir::Tensor evaluate_matmul(const OpCall& call) {
   const bool f64 = call.operand(0).dtype() == ir::DType::kF64;
   if (call.node.op == ir::Op::kMatmul) {
     if (f64) return matmul<double, double>(call, settings);
-    return settings.wide ? matmul<double, float>(call, settings) : matmul<float, float>(call, settings);
+    return settings.wide ? matmul<double, float>(call, settings)
+                         : matmul<float, float>(call, settings);
   }
   if (f64) return gemm<double, double, false>(call, settings);
   if (settings.wide)

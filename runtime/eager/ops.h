@@ -25,11 +25,11 @@ struct OpCall {
 };
 
 // One function per family, one file each.
-ir::Tensor evaluate_conv(const OpCall& call);          // conv2d, conv1x1_matmul
-ir::Tensor evaluate_matmul(const OpCall& call);        // matmul, gemm
-ir::Tensor evaluate_elementwise(const OpCall& call);   // add .. clip, batch_norm
+ir::Tensor evaluate_conv(const OpCall& call);         // conv2d, conv1x1_matmul
+ir::Tensor evaluate_matmul(const OpCall& call);       // matmul, gemm
+ir::Tensor evaluate_elementwise(const OpCall& call);  // add .. clip, batch_norm
 ir::Tensor evaluate_max_pool(const OpCall& call);
-ir::Tensor evaluate_mean(const OpCall& call);          // avg_pool, global_avg_pool
+ir::Tensor evaluate_mean(const OpCall& call);  // avg_pool, global_avg_pool
 ir::Tensor evaluate_softmax(const OpCall& call);
 ir::Tensor evaluate_data_movement(const OpCall& call);
 
@@ -63,7 +63,8 @@ struct SumSettings {
 };
 SumSettings sum_settings(const OpCall& call);
 
-// The tensor's elements as T, rounded to `precision` first (products' operands). Borrows where it can.
+// The tensor's elements as T, rounded to `precision` first (products' operands). Borrows where it
+// can.
 template <class T>
 class SumOperand {
  public:

@@ -31,8 +31,8 @@ class Scratch {
   std::size_t size_ = 0;
 };
 
-// fn(index, worker) for every index. Work that is too small to be worth waking threads runs on the caller;
-// `operations` estimates it in floating-point operations or moved elements.
+// fn(index, worker) for every index. Work that is too small to be worth waking threads runs on the
+// caller; `operations` estimates it in floating-point operations or moved elements.
 inline void for_each(ThreadPool& pool, std::int64_t count, std::int64_t operations,
                      const std::function<void(std::size_t, int)>& fn) {
   constexpr std::int64_t kWorthWaking = 100'000;

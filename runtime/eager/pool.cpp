@@ -33,9 +33,10 @@ ir::Tensor max_pool(const OpCall& call) {
                    // Outputs [lo, hi) read inside the line.
                    const std::int64_t lo =
                        std::min(out_w, left >= 0 ? 0 : (-left + stride[1] - 1) / stride[1]);
-                   const std::int64_t hi = left >= width ? lo
-                                                         : std::clamp<std::int64_t>(
-                                                               (width - 1 - left) / stride[1] + 1, lo, out_w);
+                   const std::int64_t hi = left >= width
+                                               ? lo
+                                               : std::clamp<std::int64_t>(
+                                                     (width - 1 - left) / stride[1] + 1, lo, out_w);
                    for (std::int64_t ox = lo; ox < hi; ++ox) {
                      const S v = line[ox * stride[1] + left];
                      row[ox] = v > row[ox] || v != v ? v : row[ox];
@@ -52,7 +53,8 @@ template <class T, class S, bool kFlush>
 class MeanSink final : public PixelSink<T> {
  public:
   MeanSink(S* out, std::span<const S> counts) : out_(out), counts_(counts) {}
-  void store(std::int64_t image, std::int64_t, std::int64_t position, const SumBlock<T>& block) override {
+  void store(std::int64_t image, std::int64_t, std::int64_t position,
+             const SumBlock<T>& block) override {
     const auto at = static_cast<std::size_t>(position);
     S* to = out_ + image * static_cast<std::int64_t>(counts_.size()) + position;
     for (std::int64_t i = 0; i < block.columns; ++i) {
@@ -72,9 +74,10 @@ std::vector<S> window_counts(const OpCall& call, const Window& w) {
   std::vector<S> counts;
   const bool global = call.node.op == ir::Op::kGlobalAvgPool;
   const bool padding = !global && call.node.integer("count_include_pad") != 0;
-  const std::vector<std::int64_t> pad = global ? std::vector<std::int64_t>(4) : call.node.ints("pad");
-  const auto extent = [](std::int64_t out, std::int64_t stride, std::int64_t before, std::int64_t kernel,
-                         std::int64_t lo, std::int64_t hi) {
+  const std::vector<std::int64_t> pad =
+      global ? std::vector<std::int64_t>(4) : call.node.ints("pad");
+  const auto extent = [](std::int64_t out, std::int64_t stride, std::int64_t before,
+                         std::int64_t kernel, std::int64_t lo, std::int64_t hi) {
     const std::int64_t begin = out * stride - before;
     return std::max<std::int64_t>(0, std::min(begin + kernel, hi) - std::max(begin, lo));
   };
@@ -82,8 +85,8 @@ std::vector<S> window_counts(const OpCall& call, const Window& w) {
     for (std::int64_t x = 0; x < w.out_w; ++x) {
       const std::int64_t rows = extent(y, w.stride_h, w.pad_top, w.kernel_h, padding ? -pad[0] : 0,
                                        w.height + (padding ? pad[2] : 0));
-      const std::int64_t columns = extent(x, w.stride_w, w.pad_left, w.kernel_w, padding ? -pad[1] : 0,
-                                          w.width + (padding ? pad[3] : 0));
+      const std::int64_t columns = extent(x, w.stride_w, w.pad_left, w.kernel_w,
+                                          padding ? -pad[1] : 0, w.width + (padding ? pad[3] : 0));
       counts.push_back(static_cast<S>(rows * columns));
     }
   return counts;
@@ -127,7 +130,8 @@ ir::Tensor mean(const OpCall& call, const SumSettings& settings) {
 }  // namespace
 
 ir::Tensor evaluate_max_pool(const OpCall& call) {
-  return call.operand(0).dtype() == ir::DType::kF64 ? max_pool<double>(call) : max_pool<float>(call);
+  return call.operand(0).dtype() == ir::DType::kF64 ? max_pool<double>(call)
+                                                    : max_pool<float>(call);
 }
 
 ir::Tensor evaluate_mean(const OpCall& call) {

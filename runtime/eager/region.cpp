@@ -9,8 +9,8 @@
 namespace driftc::runtime {
 namespace {
 
-// Uses by nodes whose result some output needs: a use by dead code does not keep a mul from contracting,
-// because the pass pipeline has removed the dead code.
+// Uses by nodes whose result some output needs: a use by dead code does not keep a mul from
+// contracting, because the pass pipeline has removed the dead code.
 std::vector<int> live_uses(const ir::Graph& graph) {
   std::vector<bool> live(graph.value_count());
   for (ir::ValueId output : graph.outputs()) live[output.index] = true;
@@ -34,7 +34,8 @@ struct Evaluator::Plan {
   enum class Kind : std::uint8_t { kNode, kFused, kFolded } kind = Kind::kNode;
   std::vector<ir::ValueId> operands;
   FusedForm form = FusedForm::kPlus;
-  ir::NodeId conv;  // kFolded: the convolution; its operands come first, then scale, shift, mean, var
+  ir::NodeId
+      conv;  // kFolded: the convolution; its operands come first, then scale, shift, mean, var
 };
 
 std::vector<Recipe> eager_recipes(const ir::Graph& graph,
@@ -45,8 +46,8 @@ std::vector<Recipe> eager_recipes(const ir::Graph& graph,
   return recipes;
 }
 
-Evaluator::Evaluator(const ir::Graph& graph, std::vector<Recipe> recipes, const EvalContext& context,
-                     ir::DType arm)
+Evaluator::Evaluator(const ir::Graph& graph, std::vector<Recipe> recipes,
+                     const EvalContext& context, ir::DType arm)
     : graph_(graph),
       recipes_(std::move(recipes)),
       context_(context),
@@ -84,15 +85,18 @@ Evaluator::Plan Evaluator::plan(ir::NodeId id) const {
       const ir::Node& mul = graph_.node(*producer(node.operands[position]));
       plan.kind = Plan::Kind::kFused;
       plan.operands = {mul.operands[0], mul.operands[1], node.operands[1 - position]};
-      if (node.op == ir::Op::kSub) plan.form = position == 0 ? FusedForm::kMinus : FusedForm::kReversed;
+      if (node.op == ir::Op::kSub)
+        plan.form = position == 0 ? FusedForm::kMinus : FusedForm::kReversed;
       return plan;
     }
   }
   if (recipe.contract.fold != ir::Fold::kNone && node.op == ir::Op::kBatchNorm) {
     const auto conv = producer(node.operands[0]);
-    // In a rewritten graph the convolution may carry an earlier batch_norm already; it takes no second one.
-    if (conv && (graph_.node(*conv).op == ir::Op::kConv2d ||
-                 graph_.node(*conv).op == ir::Op::kConv1x1Matmul) &&
+    // In a rewritten graph the convolution may carry an earlier batch_norm already; it takes no
+    // second one.
+    if (conv &&
+        (graph_.node(*conv).op == ir::Op::kConv2d ||
+         graph_.node(*conv).op == ir::Op::kConv1x1Matmul) &&
         graph_.node(*conv).word("fold") == "none") {
       plan.kind = Plan::Kind::kFolded;
       plan.conv = *conv;
@@ -105,7 +109,8 @@ Evaluator::Plan Evaluator::plan(ir::NodeId id) const {
   return plan;
 }
 
-ir::Tensor Evaluator::run(ir::NodeId id, const Plan& plan, std::span<const ir::Tensor> operands) const {
+ir::Tensor Evaluator::run(ir::NodeId id, const Plan& plan,
+                          std::span<const ir::Tensor> operands) const {
   const ir::Node& node = graph_.node(id);
   const ir::NumericContract& contract = recipes_[id.index].contract;
   switch (plan.kind) {
@@ -156,8 +161,8 @@ std::vector<ir::NodeId> Evaluator::cone(ir::ValueId value,
   return nodes;
 }
 
-std::vector<ir::ValueId> Evaluator::reads(
-    ir::ValueId value, const std::function<bool(ir::ValueId)>& is_known) const {
+std::vector<ir::ValueId> Evaluator::reads(ir::ValueId value,
+                                          const std::function<bool(ir::ValueId)>& is_known) const {
   std::vector<ir::ValueId> out;
   cone(value, is_known, &out);
   return out;
@@ -177,7 +182,8 @@ ir::Tensor Evaluator::value(ir::ValueId wanted) const {
   const auto operand = [&](ir::ValueId v) -> const ir::Tensor& {
     return made[v.index].defined() ? made[v.index] : known_[v.index];
   };
-  // Constants are made when first used, so that a graph's weights are not all held (converted) at once.
+  // Constants are made when first used, so that a graph's weights are not all held (converted) at
+  // once.
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const ir::Node& node = graph_.node(nodes[i]);
     if (node.op == ir::Op::kConstant && !(node.result == wanted)) continue;
@@ -233,10 +239,11 @@ std::vector<ir::ValueId> all_results(const ir::Graph& graph) {
 ir::Tensor evaluate_kernel(const ir::Node& node, std::span<const ir::Tensor> operands,
                            const EvalContext& context) {
   const ir::Graph& body = node.kernel->body;
-  const ir::DType arm =
-      !operands.empty() && operands[0].dtype() == ir::DType::kF64 ? ir::DType::kF64 : ir::DType::kF32;
-  Evaluator evaluator(body, std::vector<Recipe>(body.node_count(), {node.kernel->contract, 0}), context,
-                      arm);
+  const ir::DType arm = !operands.empty() && operands[0].dtype() == ir::DType::kF64
+                            ? ir::DType::kF64
+                            : ir::DType::kF32;
+  Evaluator evaluator(body, std::vector<Recipe>(body.node_count(), {node.kernel->contract, 0}),
+                      context, arm);
   DRIFTC_ASSERT(operands.size() == body.inputs().size(), "a kernel's inputs are its operands");
   for (std::size_t i = 0; i < operands.size(); ++i) evaluator.know(body.inputs()[i], operands[i]);
   return evaluator.value(body.outputs()[0]);

@@ -1,12 +1,16 @@
-// Evaluates values of a graph of plain ops when each node may be computed as part of a region (a compiled
-// kernel) under that region's contract. Two things cross node borders inside a region:
+// Evaluates values of a graph of plain ops when each node may be computed as part of a region (a
+// compiled kernel) under that region's contract. Two things cross node borders inside a region:
 //
-// - contraction (contract=on): an add or sub of a `mul` that only it uses is one fma (ir::contraction_site);
-// - batch-norm folding (fold=f64 or f32): a batch_norm of a convolution is that convolution with weights
-//   w' = round(w * s) and bias b' = round((b - mean) * s + shift), s = scale * (1 / sqrt(var + epsilon)).
-//   f64: every step is one f64 operation and w', b' are rounded to f32 once; f32: every step is one f32 operation.
+// - contraction (contract=on): an add or sub of a `mul` that only it uses is one fma
+// (ir::contraction_site);
+// - batch-norm folding (fold=f64 or f32): a batch_norm of a convolution is that convolution with
+// weights
+//   w' = round(w * s) and bias b' = round((b - mean) * s + shift), s = scale * (1 / sqrt(var +
+//   epsilon)). f64: every step is one f64 operation and w', b' are rounded to f32 once; f32: every
+//   step is one f32 operation.
 //
-// Source replay, `--eager-order=declared` and plain eager runs are all this evaluator with other recipes.
+// Source replay, `--eager-order=declared` and plain eager runs are all this evaluator with other
+// recipes.
 #pragma once
 
 #include <functional>
@@ -30,8 +34,8 @@ std::vector<Recipe> eager_recipes(const ir::Graph& graph,
 
 class Evaluator {
  public:
-  // One recipe per node. `arm` is f32 or f64: constants of floating type are converted to it; so are f32 values
-  // given to `know`. The graph must outlive the evaluator.
+  // One recipe per node. `arm` is f32 or f64: constants of floating type are converted to it; so
+  // are f32 values given to `know`. The graph must outlive the evaluator.
   Evaluator(const ir::Graph& graph, std::vector<Recipe> recipes, const EvalContext& context,
             ir::DType arm = ir::DType::kF32);
 
@@ -41,9 +45,9 @@ class Evaluator {
   bool knows(ir::ValueId value) const { return known_[value.index].defined(); }
   const ir::Tensor& known(ir::ValueId value) const { return known_[value.index]; }
 
-  // The value computed from known ones: the nodes between are evaluated under their recipes and freed when
-  // last used. `value` itself is computed even where it is known, and is not remembered. Asserts that every
-  // graph input it depends on is known or hidden behind a known value.
+  // The value computed from known ones: the nodes between are evaluated under their recipes and
+  // freed when last used. `value` itself is computed even where it is known, and is not remembered.
+  // Asserts that every graph input it depends on is known or hidden behind a known value.
   ir::Tensor value(ir::ValueId value) const;
 
   // The known values (as `is_known` says) that value() would read.
@@ -60,8 +64,7 @@ class Evaluator {
   struct Plan;
   Plan plan(ir::NodeId node) const;
   ir::Tensor run(ir::NodeId node, const Plan& plan, std::span<const ir::Tensor> operands) const;
-  std::vector<ir::NodeId> cone(ir::ValueId value,
-                               const std::function<bool(ir::ValueId)>& is_known,
+  std::vector<ir::NodeId> cone(ir::ValueId value, const std::function<bool(ir::ValueId)>& is_known,
                                std::vector<ir::ValueId>* reads) const;
   ir::Tensor in_arm(const ir::Tensor& tensor) const;
 
@@ -73,8 +76,8 @@ class Evaluator {
   std::vector<ir::Tensor> known_;
 };
 
-// Values of `wanted` (in topological order) one after another, each known to the later ones; each is given to
-// `visit` and freed after its last use. `inputs` follow graph.inputs().
+// Values of `wanted` (in topological order) one after another, each known to the later ones; each
+// is given to `visit` and freed after its last use. `inputs` follow graph.inputs().
 using ValueVisitor = std::function<void(ir::ValueId, const ir::Tensor&)>;
 void run_values(Evaluator& evaluator, std::span<const ir::Tensor> inputs,
                 std::span<const ir::ValueId> wanted, const ValueVisitor& visit);

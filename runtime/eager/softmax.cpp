@@ -57,7 +57,8 @@ ir::Tensor softmax(const OpCall& call, const SumSettings& settings) {
     }
   });
 
-  const SumPlan plan = make_plan(ir::denote(settings.order, {extent, 1, 1}, {}, call.context.atomic_seed));
+  const SumPlan plan =
+      make_plan(settings.order, {extent, 1, 1}, {}, call.context.atomic_seed, sizeof(T) == 8);
   const SumEngine<T> engine(plan, settings.arith, settings.flush, SumRows<T>{}, call.context.pool);
   std::vector<std::int64_t> offsets;
   for (std::int64_t i = 0; i < extent; ++i) offsets.push_back(i * columns);
@@ -78,7 +79,8 @@ ir::Tensor softmax(const OpCall& call, const SumSettings& settings) {
 
 ir::Tensor evaluate_softmax(const OpCall& call) {
   const SumSettings settings = sum_settings(call);
-  if (call.operand(0).dtype() == ir::DType::kF64) return softmax<double, double, false>(call, settings);
+  if (call.operand(0).dtype() == ir::DType::kF64)
+    return softmax<double, double, false>(call, settings);
   if (settings.flush)
     return settings.wide ? softmax<double, float, true>(call, settings)
                          : softmax<float, float, true>(call, settings);

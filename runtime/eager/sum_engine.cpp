@@ -39,15 +39,23 @@ const SumKernels<T>& SumEngine<T>::kernels() const {
 template <class T>
 SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows,
                         ThreadPool& pool)
-    : plan_(plan), arith_(arith), flush_(flush), groups_(rows.groups), rows_(rows.rows), pool_(pool) {
+    : plan_(plan),
+      arith_(arith),
+      flush_(flush),
+      groups_(rows.groups),
+      rows_(rows.rows),
+      pool_(pool) {
   int row_limit = kernels().max_rows(arith);
   vectors_ = SumKernels<T>::kMaxVectors;
-  while (vectors_ > 1 && kernels().table[static_cast<std::size_t>(arith)][0]
-                                        [static_cast<std::size_t>(vectors_ - 1)] == nullptr)
+  while (
+      vectors_ > 1 &&
+      kernels().table[static_cast<std::size_t>(arith)][0][static_cast<std::size_t>(vectors_ - 1)] ==
+          nullptr)
     --vectors_;
   // Orders with very many chains alive at once get smaller tiles.
   const auto bytes = [&] {
-    return static_cast<std::int64_t>(sizeof(T)) * plan.slots * row_limit * vectors_ * kernels().lanes;
+    return static_cast<std::int64_t>(sizeof(T)) * plan.slots * row_limit * vectors_ *
+           kernels().lanes;
   };
   while (bytes() > kSlotBytes && row_limit > 1) row_limit /= 2;
   if (bytes() > kSlotBytes) vectors_ = 1;
@@ -82,7 +90,8 @@ SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const S
 }
 
 template <class T>
-void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, SumSink<T>& sink) const {
+void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start,
+                       SumSink<T>& sink) const {
   if (columns.columns == 0 || rows_ == 0) return;
   const int lanes = kernels().lanes;
   // Blocks of equal width: 4 vectors are cut 2 + 2, since a tile of 1 is slow.
@@ -93,16 +102,16 @@ void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, S
 
   // Rows are cut only when there are too few column blocks to share among the threads.
   const auto blocks_per_group = static_cast<std::int64_t>(blocks_.size()) / groups_;
-  const std::int64_t wanted = std::max<std::int64_t>(1, 4 * pool_.threads() / (groups_ * column_blocks));
+  const std::int64_t wanted =
+      std::max<std::int64_t>(1, 4 * pool_.threads() / (groups_ * column_blocks));
   const std::int64_t pieces = std::min(wanted, blocks_per_group);
   const std::int64_t per_piece = (blocks_per_group + pieces - 1) / pieces;
 
   std::vector<std::int64_t> offsets;
   offsets.reserve(plan_.leaves.size());
   for (std::int32_t leaf : plan_.leaves)
-    offsets.push_back(leaf == ir::SumProgram::kZeroLeaf
-                          ? -1
-                          : columns.offsets[static_cast<std::size_t>(leaf)]);
+    offsets.push_back(
+        leaf == ir::SumProgram::kZeroLeaf ? -1 : columns.offsets[static_cast<std::size_t>(leaf)]);
 
   const bool biased = start.bias != nullptr;
   int largest = 1;
@@ -112,7 +121,8 @@ void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, S
   const Scratch<T> scratch(per_worker * static_cast<std::size_t>(pool_.threads()));
   const T zeros[kColumnSlack] = {};
 
-  const std::int64_t operations = groups_ * rows_ * columns.columns * std::max<std::int64_t>(1, leaves());
+  const std::int64_t operations =
+      groups_ * rows_ * columns.columns * std::max<std::int64_t>(1, leaves());
   for_each(pool_, groups_ * column_blocks * pieces, operations, [&](std::size_t index, int worker) {
     const std::int64_t piece = static_cast<std::int64_t>(index) % pieces;
     const std::int64_t column_block = static_cast<std::int64_t>(index) / pieces % column_blocks;
@@ -141,11 +151,13 @@ void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start, S
         for (int r = 0; r < block.rows; ++r)
           for (std::int64_t c = 0; c < stride; ++c)
             start_tile[r * stride + c] =
-                c < count ? start.bias[(row + r) * start.row_stride + (first + c) * start.column_stride]
-                          : T{0};
+                c < count
+                    ? start.bias[(row + r) * start.row_stride + (first + c) * start.column_stride]
+                    : T{0};
       job.a = packed_.data() + block.packed;
       kernels().get(arith_, block.rows, vectors)(job);
-      sink.store(row, first, {slots + plan_.result * block.rows * stride, block.rows, count, stride});
+      sink.store(row, first,
+                 {slots + plan_.result * block.rows * stride, block.rows, count, stride});
     }
   });
 }

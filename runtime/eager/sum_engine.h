@@ -1,6 +1,6 @@
-// Evaluates many sums that share one plan: out[row][column] = sum over leaves p of a[row][p] * b[p][column].
-// Convolution, matmul, pooling, means and softmax all come here; what differs is how they lay out `b`.
-// Bits are those of the plan, whatever the tile, target and thread count.
+// Evaluates many sums that share one plan: out[row][column] = sum over leaves p of a[row][p] *
+// b[p][column]. Convolution, matmul, pooling, means and softmax all come here; what differs is how
+// they lay out `b`. Bits are those of the plan, whatever the tile, target and thread count.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace driftc::runtime {
 
-// Columns that may be read behind the last one: every b buffer ends with this many readable elements.
+// Columns that may be read behind the last one: every b buffer ends with this many readable
+// elements.
 inline constexpr std::int64_t kColumnSlack = 64;
 
 // The rows: weights. Groups have rows of their own and columns of their own.
@@ -23,7 +24,8 @@ struct SumRows {
   std::int64_t group_stride = 0, row_stride = 0, position_stride = 1;
 };
 
-// The columns. Element (position, column) of group g is b[g * group_stride + offsets[position] + column].
+// The columns. Element (position, column) of group g is b[g * group_stride + offsets[position] +
+// column].
 template <class T>
 struct SumColumns {
   const T* b = nullptr;
@@ -59,7 +61,8 @@ template <class T>
 class SumEngine {
  public:
   // Packs the rows. `plan` must outlive the engine. `flush`: subnormals become zero (f32 only).
-  SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows, ThreadPool& pool);
+  SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows,
+            ThreadPool& pool);
   void run(const SumColumns<T>& columns, const SumStart<T>& start, SumSink<T>& sink) const;
 
  private:

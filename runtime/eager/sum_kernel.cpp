@@ -1,13 +1,17 @@
-// x86: scalar (software fma is the limit there), AVX2, AVX-512. Scalable vectors cannot be held in arrays.
-#define HWY_DISABLED_TARGETS                                                                    \
+// x86: scalar (software fma is the limit there), AVX2, AVX-512. Scalable vectors cannot be held in
+// arrays.
+#define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/eager/sum_kernel.cpp"
+#include "runtime/eager/sum_kernel.h"
+
 #include <hwy/foreach_target.h>  // includes this file once per target
 #include <hwy/highway.h>
 
+#include <limits>
+
 #include "ir/support/round.h"
-#include "runtime/eager/sum_kernel.h"
 
 #define DRIFTC_UNROLL _Pragma("GCC unroll 8")
 
@@ -33,7 +37,16 @@ HWY_INLINE V fma_lanes(D d, V a, V b, V c) {
 #endif
 }
 
-// One leaf of a chain: sum (and its Kahan error) after adding a * b, or b where the arithmetic has no products.
+// Subnormal -> zero of the same sign.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V flushed_lanes(D d, V v) {
+  using T = hn::TFromD<D>;
+  const V least = hn::Set(d, std::numeric_limits<T>::min());
+  return hn::IfThenElse(hn::Lt(hn::Abs(v), least), hn::CopySign(hn::Zero(d), v), v);
+}
+
+// One leaf of a chain: sum (and its Kahan error) after adding a * b, or b where the arithmetic has
+// no products.
 template <SumArith kArith, class D, class V = hn::Vec<D>>
 HWY_INLINE void leaf(D d, V a, V b, V& sum, V& error) {
   if constexpr (kArith == SumArith::kFma) {
@@ -63,6 +76,13 @@ void run_tile(const SumTile<T>& tile) {
     T* slot = tile.slots + static_cast<std::size_t>(step.slot) * kRows * width;
     if (step.kind == SumStep::Kind::kAdd) {
       const T* from = tile.slots + static_cast<std::size_t>(step.from) * kRows * width;
+      if (step.flush) {
+        for (std::size_t i = 0; i < kRows * width; i += lanes)
+          hn::Store(flushed_lanes(d, hn::Add(flushed_lanes(d, hn::Load(d, slot + i)),
+                                             flushed_lanes(d, hn::Load(d, from + i)))),
+                    d, slot + i);
+        continue;
+      }
       for (std::size_t i = 0; i < kRows * width; i += lanes)
         hn::Store(hn::Add(hn::Load(d, slot + i), hn::Load(d, from + i)), d, slot + i);
       continue;
@@ -170,7 +190,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "ir/support/assert.h"
 
@@ -196,7 +215,8 @@ const SumKernels<double>& sum_kernels<double>() {
 template <class T>
 typename SumKernels<T>::Function SumKernels<T>::get(SumArith arith, int rows, int vectors) const {
   const auto size = static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(rows)));
-  const Function f = table[static_cast<std::size_t>(arith)][size][static_cast<std::size_t>(vectors - 1)];
+  const Function f =
+      table[static_cast<std::size_t>(arith)][size][static_cast<std::size_t>(vectors - 1)];
   DRIFTC_ASSERT(f != nullptr, "no kernel of this tile size");
   return f;
 }
@@ -204,7 +224,8 @@ template <class T>
 int SumKernels<T>::max_rows(SumArith arith) const {
   int rows = 1;
   for (int i = 1; i < kRowSizes; ++i)
-    if (table[static_cast<std::size_t>(arith)][static_cast<std::size_t>(i)][0] != nullptr) rows = 1 << i;
+    if (table[static_cast<std::size_t>(arith)][static_cast<std::size_t>(i)][0] != nullptr)
+      rows = 1 << i;
   return rows;
 }
 template struct SumKernels<float>;

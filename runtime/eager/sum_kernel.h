@@ -1,6 +1,7 @@
-// The inner loops of all sums: a tile of `rows` x `vectors * lanes` outputs, each evaluated by the same plan in
-// its own lane. Lanes never mix, so the bits do not depend on the vector width, the tile or the target.
-// Highway picks the widest target at run time; targets without a fused multiply-add call std::fma per lane.
+// The inner loops of all sums: a tile of `rows` x `vectors * lanes` outputs, each evaluated by the
+// same plan in its own lane. Lanes never mix, so the bits do not depend on the vector width, the
+// tile or the target. Highway picks the widest target at run time; targets without a fused
+// multiply-add call std::fma per lane.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ struct SumKernels {
   static constexpr int kMaxVectors = 3;
 
   int lanes = 1;  // elements of a vector
-  std::array<std::array<std::array<Function, kMaxVectors>, kRowSizes>, 5> table{};  // null: no such size
+  std::array<std::array<std::array<Function, kMaxVectors>, kRowSizes>, 5>
+      table{};  // null: no such size
 
   Function get(SumArith arith, int rows, int vectors) const;
   int max_rows(SumArith arith) const;
@@ -38,8 +40,8 @@ struct SumKernels {
 // For the best target of this machine.
 template <class T>
 const SumKernels<T>& sum_kernels();
-// Subnormal inputs and results of every operation become zero of the same sign. One row, one vector; plain
-// scalar code.
+// Subnormal inputs and results of every operation become zero of the same sign. One row, one
+// vector; plain scalar code.
 const SumKernels<float>& flushing_sum_kernels();
 
 template <>

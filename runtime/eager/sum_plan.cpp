@@ -7,8 +7,9 @@ namespace {
 
 class Planner {
  public:
-  explicit Planner(const ir::SumProgram& program)
+  Planner(const ir::SumProgram& program, bool flush_root)
       : program_(program),
+        flush_root_(flush_root),
         last_use_(program.chains.size(), -1),
         slot_(program.chains.size(), -1) {
     for (std::size_t i = 0; i < program.additions.size(); ++i) {
@@ -32,6 +33,7 @@ class Planner {
   bool ready(const ir::SumProgram::Addition& a) const {
     return slot_[at(a.to)] >= 0 && slot_[at(a.from)] >= 0;
   }
+  bool flushes(const ir::SumProgram::Addition& a) const { return flush_root_ && a.to == 0; }
   std::int32_t take_slot() {
     if (free_.empty()) {
       plan_.slots = ++used_;
@@ -52,7 +54,7 @@ class Planner {
     if (chain != 0 && next_ < program_.additions.size()) {
       const auto& a = program_.additions[next_];
       if (at(a.from) == chain && last_use_[chain] == static_cast<std::int64_t>(next_) &&
-          slot_[at(a.to)] >= 0) {
+          slot_[at(a.to)] >= 0 && !flushes(a)) {
         step.kind = SumStep::Kind::kChainAdd;
         step.slot = slot_[at(a.to)];
         plan_.steps.push_back(step);
@@ -65,13 +67,15 @@ class Planner {
   }
   void add() {
     const auto& a = program_.additions[next_];
-    plan_.steps.push_back({SumStep::Kind::kAdd, false, slot_[at(a.to)], slot_[at(a.from)], 0, 0});
+    plan_.steps.push_back(
+        {SumStep::Kind::kAdd, false, flushes(a), slot_[at(a.to)], slot_[at(a.from)], 0, 0});
     if (last_use_[at(a.from)] == static_cast<std::int64_t>(next_) && a.from != 0)
       free_.push_back(slot_[at(a.from)]);
     ++next_;
   }
 
   const ir::SumProgram& program_;
+  bool flush_root_;
   std::vector<std::int64_t> last_use_;  // index of the last addition that names the chain's slot
   std::vector<std::int32_t> slot_;      // where the chain's value waits, -1: not computed
   std::vector<std::int32_t> free_;
@@ -82,7 +86,15 @@ class Planner {
 
 }  // namespace
 
-SumPlan make_plan(const ir::SumProgram& program) { return Planner(program).run(); }
+SumPlan make_plan(const ir::SumProgram& program, bool flush_root) {
+  return Planner(program, flush_root).run();
+}
+
+SumPlan make_plan(const ir::ReductionOrder& order, const ir::ReductionExtent& extent,
+                  std::span<const bool> padded, std::uint64_t atomic_seed, bool wide) {
+  const bool atomic = order.split > 1 && order.combine == ir::SplitCombine::kAtomic;
+  return make_plan(ir::denote(order, extent, padded, atomic_seed), atomic && !wide);
+}
 
 SumArith sum_arith(ir::Arith arith, bool has_products) {
   switch (arith) {

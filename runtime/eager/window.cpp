@@ -6,7 +6,9 @@
 namespace driftc::runtime {
 namespace {
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+std::int64_t floor_div(std::int64_t a, std::int64_t b) {
+  return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return -floor_div(-a, b); }
 
 // The grid of the shifted layout: rows and columns an axis needs so that every tap is an offset.
@@ -21,13 +23,15 @@ TapRange inside_taps(std::int64_t out, std::int64_t stride, std::int64_t pad, st
                      std::int64_t kernel, std::int64_t extent) {
   const std::int64_t origin = out * stride - pad;
   const std::int64_t first = std::clamp<std::int64_t>(ceil_div(-origin, dilation), 0, kernel);
-  const std::int64_t last = std::clamp<std::int64_t>(ceil_div(extent - origin, dilation), first, kernel);
+  const std::int64_t last =
+      std::clamp<std::int64_t>(ceil_div(extent - origin, dilation), first, kernel);
   return {first, last};
 }
 
 double shifted_overhead(const Window& w) {
-  const double grid = static_cast<double>(grid_extent(w.out_h, w.kernel_h, w.dilation_h, w.stride_h)) *
-                      static_cast<double>(grid_extent(w.out_w, w.kernel_w, w.dilation_w, w.stride_w));
+  const double grid =
+      static_cast<double>(grid_extent(w.out_h, w.kernel_h, w.dilation_h, w.stride_h)) *
+      static_cast<double>(grid_extent(w.out_w, w.kernel_w, w.dilation_w, w.stride_w));
   return grid / std::max(1.0, static_cast<double>(w.out_pixels()));
 }
 
@@ -36,7 +40,8 @@ std::int64_t shifted_batch(const Window& w, int threads) {
   const std::int64_t grid = grid_extent(w.out_h, w.kernel_h, w.dilation_h, w.stride_h) *
                             grid_extent(w.out_w, w.kernel_w, w.dilation_w, w.stride_w);
   const std::int64_t phases = std::min(w.stride_h, w.kernel_h) * std::min(w.stride_w, w.kernel_w);
-  const std::int64_t wanted = ceil_div(kColumnsPerThread * threads, std::max<std::int64_t>(1, grid));
+  const std::int64_t wanted =
+      ceil_div(kColumnsPerThread * threads, std::max<std::int64_t>(1, grid));
   const std::int64_t fits = kMaxElements / std::max<std::int64_t>(1, grid * phases * w.channels);
   return std::clamp<std::int64_t>(std::min(wanted, fits), 1, std::max<std::int64_t>(1, w.images));
 }
@@ -96,7 +101,8 @@ WindowColumns<T> shifted_columns(const Window& w, const T* input, std::int64_t f
         }
         // Grid columns [lo, hi) lie inside the image.
         const std::int64_t left = columns[pc] - w.pad_left;
-        const std::int64_t lo = std::clamp<std::int64_t>(ceil_div(-left, w.stride_w), 0, out.grid_w);
+        const std::int64_t lo =
+            std::clamp<std::int64_t>(ceil_div(-left, w.stride_w), 0, out.grid_w);
         const std::int64_t hi =
             std::clamp<std::int64_t>(ceil_div(w.width - left, w.stride_w), lo, out.grid_w);
         for (std::int64_t y = 0; y < out.grid_h; ++y, to += out.grid_w) {
@@ -137,8 +143,7 @@ WindowColumns<T> gathered_columns(const Window& w, const T* input, std::vector<P
     for (std::int64_t c = 0; c < out.columns; ++c) {
       const Pixel& pixel = out.pixels[static_cast<std::size_t>(c)];
       const T* from = input + (pixel.image * w.channels + channel) * w.height * w.width;
-      const std::int64_t row =
-          pixel.position / w.out_w * w.stride_h - w.pad_top + r * w.dilation_h;
+      const std::int64_t row = pixel.position / w.out_w * w.stride_h - w.pad_top + r * w.dilation_h;
       const std::int64_t origin = pixel.position % w.out_w * w.stride_w - w.pad_left;
       for (std::int64_t s = 0; s < w.kernel_w; ++s) {
         const std::int64_t column = origin + s * w.dilation_w;
@@ -150,10 +155,10 @@ WindowColumns<T> gathered_columns(const Window& w, const T* input, std::vector<P
   return out;
 }
 
-template WindowColumns<float> shifted_columns(const Window&, const float*, std::int64_t, std::int64_t,
-                                              ThreadPool&);
-template WindowColumns<double> shifted_columns(const Window&, const double*, std::int64_t, std::int64_t,
-                                               ThreadPool&);
+template WindowColumns<float> shifted_columns(const Window&, const float*, std::int64_t,
+                                              std::int64_t, ThreadPool&);
+template WindowColumns<double> shifted_columns(const Window&, const double*, std::int64_t,
+                                               std::int64_t, ThreadPool&);
 template WindowColumns<float> gathered_columns(const Window&, const float*, std::vector<Pixel>,
                                                ThreadPool&);
 template WindowColumns<double> gathered_columns(const Window&, const double*, std::vector<Pixel>,

@@ -1,10 +1,12 @@
 // Sliding windows (convolution, average pooling) as columns for the sum engine.
 //
 // Two layouts of `b`:
-// - shifted: a zero-padded copy of the images, split by the stride's phases, in which the columns of a position
-//   are those of position 0 at another offset. Nothing is copied per position. Columns run over a grid that is
-//   a little larger than the output; what falls outside is computed and dropped.
-// - gathered: a chosen list of output pixels, every position copied out (im2col). For `.skip` borders, whose
+// - shifted: a zero-padded copy of the images, split by the stride's phases, in which the columns
+// of a position
+//   are those of position 0 at another offset. Nothing is copied per position. Columns run over a
+//   grid that is a little larger than the output; what falls outside is computed and dropped.
+// - gathered: a chosen list of output pixels, every position copied out (im2col). For `.skip`
+// borders, whose
 //   pixels have programs of their own, and for windows as large as the image.
 #pragma once
 
@@ -41,16 +43,16 @@ struct Pixel {
   std::int64_t image, position;
 };
 
-// Columns of a batch of images, with the map from column to output pixel. Channels of a position are
-// `channel_stride` apart; offsets are those of the window's taps for channel 0.
+// Columns of a batch of images, with the map from column to output pixel. Channels of a position
+// are `channel_stride` apart; offsets are those of the window's taps for channel 0.
 template <class T>
 struct WindowColumns {
   Scratch<T> storage;
   std::int64_t columns = 0, channel_stride = 0;
   std::vector<std::int64_t> tap_offsets;
 
-  // Calls fn(first column of the run, pixel of that column, length) for the runs of consecutive output pixels
-  // among columns [begin, begin + count).
+  // Calls fn(first column of the run, pixel of that column, length) for the runs of consecutive
+  // output pixels among columns [begin, begin + count).
   template <class F>
   void for_runs(std::int64_t begin, std::int64_t count, const F& fn) const {
     if (!pixels.empty()) {
@@ -76,7 +78,8 @@ struct WindowColumns {
 
 // Columns computed per output pixel by the shifted layout (1 is ideal).
 double shifted_overhead(const Window& window);
-// Images of one batch for the shifted layout: enough columns to fill tiles and threads, bounded memory.
+// Images of one batch for the shifted layout: enough columns to fill tiles and threads, bounded
+// memory.
 std::int64_t shifted_batch(const Window& window, int threads);
 
 // `input` holds the images densely, converted to T. Images [first, first + count).

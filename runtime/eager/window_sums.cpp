@@ -11,7 +11,8 @@ namespace {
 template <class T>
 class ColumnSink final : public SumSink<T> {
  public:
-  ColumnSink(const WindowColumns<T>& columns, PixelSink<T>& sink) : columns_(columns), sink_(sink) {}
+  ColumnSink(const WindowColumns<T>& columns, PixelSink<T>& sink)
+      : columns_(columns), sink_(sink) {}
   void store(std::int64_t row, std::int64_t column, const SumBlock<T>& block) override {
     columns_.for_runs(column, block.columns,
                       [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
@@ -48,8 +49,8 @@ class Runner {
   std::int64_t group_channels() const { return window().channels / sums_.groups; }
 
   SumPlan plan(std::span<const bool> padded) const {
-    return make_plan(ir::denote(settings_.order, {group_channels(), window().kernel_h, window().kernel_w},
-                                padded, context_.atomic_seed));
+    return make_plan(settings_.order, {group_channels(), window().kernel_h, window().kernel_w},
+                     padded, context_.atomic_seed, sizeof(T) == 8);
   }
   SumEngine<T> engine(const SumPlan& plan) const {
     const std::int64_t positions = group_channels() * window().taps();
@@ -76,13 +77,12 @@ class Runner {
   }
   void run_gathered(const SumEngine<T>& engine, std::vector<Pixel> pixels) {
     constexpr std::int64_t kElements = std::int64_t{1} << 22;
-    const auto batch = static_cast<std::size_t>(
-        std::max<std::int64_t>(kColumnSlack, kElements / std::max<std::int64_t>(
-                                                              1, window().channels * window().taps())));
+    const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(
+        kColumnSlack, kElements / std::max<std::int64_t>(1, window().channels * window().taps())));
     for (std::size_t i = 0; i < pixels.size(); i += batch) {
-      std::vector<Pixel> part(pixels.begin() + static_cast<std::ptrdiff_t>(i),
-                              pixels.begin() + static_cast<std::ptrdiff_t>(
-                                                   std::min(pixels.size(), i + batch)));
+      std::vector<Pixel> part(
+          pixels.begin() + static_cast<std::ptrdiff_t>(i),
+          pixels.begin() + static_cast<std::ptrdiff_t>(std::min(pixels.size(), i + batch)));
       run_columns(engine, gathered_columns(window(), sums_.input, std::move(part), context_.pool));
     }
   }
@@ -102,16 +102,16 @@ class Runner {
       run_columns(sum_engine, shifted_columns(window(), sums_.input, n,
                                               std::min(batch, window().images - n), context_.pool));
   }
-  // `.skip`: padding positions are removed before counting, so pixels with different masks have different
-  // trees. All pixels run under the unpadded plan first where that is the most common one; then the others.
+  // `.skip`: padding positions are removed before counting, so pixels with different masks have
+  // different trees. All pixels run under the unpadded plan first where that is the most common
+  // one; then the others.
   void run_by_mask() {
     const Window& w = window();
     std::map<Mask, std::vector<Pixel>> by_mask;
     for (std::int64_t y = 0; y < w.out_h; ++y)
       for (std::int64_t x = 0; x < w.out_w; ++x) {
-        const Mask mask{
-            inside_taps(y, w.stride_h, w.pad_top, w.dilation_h, w.kernel_h, w.height),
-            inside_taps(x, w.stride_w, w.pad_left, w.dilation_w, w.kernel_w, w.width)};
+        const Mask mask{inside_taps(y, w.stride_h, w.pad_top, w.dilation_h, w.kernel_h, w.height),
+                        inside_taps(x, w.stride_w, w.pad_left, w.dilation_w, w.kernel_w, w.width)};
         by_mask[mask].push_back({0, y * w.out_w + x});
       }
     const Mask inside{{0, w.kernel_h}, {0, w.kernel_w}};

@@ -1,4 +1,5 @@
-// Sums over sliding windows under any order: convolution (products with weights) and average pooling (none).
+// Sums over sliding windows under any order: convolution (products with weights) and average
+// pooling (none).
 #pragma once
 
 #include "runtime/eager/ops.h"
@@ -11,8 +12,8 @@ template <class T>
 class PixelSink {
  public:
   virtual ~PixelSink() = default;
-  // The block's rows are output channels channel, channel + 1, ...; its columns the output positions position,
-  // position + 1, ... of one image.
+  // The block's rows are output channels channel, channel + 1, ...; its columns the output
+  // positions position, position + 1, ... of one image.
   virtual void store(std::int64_t image, std::int64_t channel, std::int64_t position,
                      const SumBlock<T>& block) = 0;
 };

@@ -1,5 +1,6 @@
-// The eager interpreter against oneDNN. Names: eager-LAYER/onednn and eager-LAYER/ORDER; `./dev bench --ratio
-// eager-LAYER` prints the quotients. One thread; the interpreter's figure includes packing weights and images.
+// The eager interpreter against oneDNN. Names: eager-LAYER/onednn and eager-LAYER/ORDER; `./dev
+// bench --ratio eager-LAYER` prints the quotients. One thread; the interpreter's figure includes
+// packing weights and images.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -27,19 +28,19 @@ void run_onednn(benchmark::State& state, const PeerConv& shape) {
 void run_eager(benchmark::State& state, const PeerConv& s, const char* order_text, bool f64,
                std::int64_t groups = 1) {
   const auto type = f64 ? ir::DType::kF64 : ir::DType::kF32;
-  ir::Tensor x(ir::DType::kF32, {s.n, s.c, s.h, s.w}), w(ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel});
+  ir::Tensor x(ir::DType::kF32, {s.n, s.c, s.h, s.w}),
+      w(ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel});
   fill(Distribution::kRandom, 1, "x", x.data_mut<float>());
   fill(Distribution::kRandom, 1, "w", w.data_mut<float>());
   ir::Graph graph;
   ir::Builder builder(graph);
-  const auto result = builder.add(
-      ir::Op::kConv2d,
-      {graph.add_input("x", {type, x.shape(), ir::Layout::kNchw}),
-       graph.add_input("w", {type, w.shape(), ir::Layout::kNchw})},
-      {{"stride", std::vector<std::int64_t>{s.stride, s.stride}},
-       {"pad", std::vector<std::int64_t>{s.pad, s.pad, s.pad, s.pad}},
-       {"groups", groups}},
-      "y");
+  const auto result = builder.add(ir::Op::kConv2d,
+                                  {graph.add_input("x", {type, x.shape(), ir::Layout::kNchw}),
+                                   graph.add_input("w", {type, w.shape(), ir::Layout::kNchw})},
+                                  {{"stride", std::vector<std::int64_t>{s.stride, s.stride}},
+                                   {"pad", std::vector<std::int64_t>{s.pad, s.pad, s.pad, s.pad}},
+                                   {"groups", groups}},
+                                  "y");
   if (!result.ok()) return state.SkipWithError("shape");
   ir::NumericContract contract;
   contract.order = ir::parse_order(order_text).value();
@@ -103,9 +104,15 @@ DRIFTC_LAYER("eager-conv3x3-32-8", kSmall);
 DRIFTC_LAYER("eager-conv7x7-stem", kStem);
 BENCHMARK_CAPTURE(run_eager, x, kDepthwise, "crs.fma", false, std::int64_t{128})
     ->Name("eager-depthwise3x3-128-56/crs.fma");
-BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 1)->Name("eager-resnet50/f32")->UseRealTime();
-BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF64, 1)->Name("eager-resnet50/f64")->UseRealTime();
-BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 2)->Name("eager-resnet50/f32-2-threads")->UseRealTime();
+BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 1)
+    ->Name("eager-resnet50/f32")
+    ->UseRealTime();
+BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF64, 1)
+    ->Name("eager-resnet50/f64")
+    ->UseRealTime();
+BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 2)
+    ->Name("eager-resnet50/f32-2-threads")
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace driftc::bench

@@ -1,12 +1,11 @@
-// oneDNN as the peer of our convolutions: f32, pinned to its direct convolution, reorders outside the timing.
-// Run with OMP_NUM_THREADS=1 (./dev bench sets it) to compare single threads.
+// oneDNN as the peer of our convolutions: f32, pinned to its direct convolution, reorders outside
+// the timing. Run with OMP_NUM_THREADS=1 (./dev bench sets it) to compare single threads.
 #pragma once
 
 #include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <span>
 #include <vector>
-
-#include <oneapi/dnnl/dnnl.hpp>
 
 namespace driftc::bench {
 

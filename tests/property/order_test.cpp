@@ -1,4 +1,5 @@
-// Every order denotes a sum over each position exactly once, and plans perform exactly the program's operations.
+// Every order denotes a sum over each position exactly once, and plans perform exactly the
+// program's operations.
 #include <set>
 
 #include "../unit/eager_support.h"
@@ -12,23 +13,26 @@ struct Pick {
   CounterRng rng;
   std::uint64_t counter = 0;
   std::int64_t operator()(std::int64_t lo, std::int64_t hi) {
-    return lo + static_cast<std::int64_t>(rng.bits(counter++) % static_cast<std::uint64_t>(hi - lo + 1));
+    return lo +
+           static_cast<std::int64_t>(rng.bits(counter++) % static_cast<std::uint64_t>(hi - lo + 1));
   }
 };
 
 ir::ReductionOrder random_order(Pick& pick) {
   ir::ReductionOrder order;
   constexpr ir::Walk kWalks[] = {ir::Walk::kCrs, ir::Walk::kRsc, ir::Walk::kTiledCrs};
-  constexpr ir::Arith kAriths[] = {ir::Arith::kFma, ir::Arith::kMulAdd, ir::Arith::kKahan, ir::Arith::kF64};
-  constexpr ir::BiasPoint kPoints[] = {ir::BiasPoint::kNone, ir::BiasPoint::kFirst, ir::BiasPoint::kLast,
-                                       ir::BiasPoint::kStored};
+  constexpr ir::Arith kAriths[] = {ir::Arith::kFma, ir::Arith::kMulAdd, ir::Arith::kKahan,
+                                   ir::Arith::kF64};
+  constexpr ir::BiasPoint kPoints[] = {ir::BiasPoint::kNone, ir::BiasPoint::kFirst,
+                                       ir::BiasPoint::kLast, ir::BiasPoint::kStored};
   constexpr ir::SplitCombine kCombines[] = {ir::SplitCombine::kSerial, ir::SplitCombine::kPairwise,
                                             ir::SplitCombine::kAtomic};
   order.walk = kWalks[pick(0, 2)];
   if (order.walk == ir::Walk::kTiledCrs) order.channel_tile = static_cast<int>(pick(1, 5));
   if (pick(0, 2) == 0) order.kpad = static_cast<int>(pick(1, 9));
   order.skip = pick(0, 2) == 0;
-  if (pick(0, 1) == 0) order.split = static_cast<int>(pick(2, 9)), order.combine = kCombines[pick(0, 2)];
+  if (pick(0, 1) == 0)
+    order.split = static_cast<int>(pick(2, 9)), order.combine = kCombines[pick(0, 2)];
   if (pick(0, 1) == 0) order.lanes = 1 << pick(0, 5);
   if (pick(0, 1) == 0) order.acc = static_cast<int>(pick(1, 6));
   if (pick(0, 1) == 0) order.tile = static_cast<int>(pick(1, 9));
@@ -50,7 +54,8 @@ TEST_CASE("orders: text round trip; leaves are the positions, each exactly once;
     std::set<std::int32_t> expected;
     for (std::int64_t p = 0; p < positions; ++p) {
       padded[static_cast<std::size_t>(p)] = pick(0, 3) == 0;
-      if (!order.skip || !padded[static_cast<std::size_t>(p)]) expected.insert(static_cast<std::int32_t>(p));
+      if (!order.skip || !padded[static_cast<std::size_t>(p)])
+        expected.insert(static_cast<std::int32_t>(p));
     }
     const ir::SumProgram program =
         ir::denote(order, extent, {padded.get(), static_cast<std::size_t>(positions)}, seed % 3);
@@ -95,8 +100,9 @@ TEST_CASE("orders: random orders of a dot product against the slow evaluator") {
     INFO("seed ", seed, " ", ir::to_string(order));
     for (std::size_t m = 0; m < 3; ++m)
       for (std::size_t n = 0; n < 5; ++n) {
-        const float expected =
-            slow_sum(order, true, true, c.data<float>()[n], 41, 1, 1, [&](std::int64_t k, std::int64_t, std::int64_t) {
+        const float expected = slow_sum(
+            order, true, true, c.data<float>()[n], 41, 1, 1,
+            [&](std::int64_t k, std::int64_t, std::int64_t) {
               const auto i = static_cast<std::size_t>(k);
               return Leaf<float>{a.data<float>()[m * 41 + i], b.data<float>()[i * 5 + n], false};
             });
@@ -112,7 +118,8 @@ TEST_CASE("orders: an atomic split follows the seeded permutation") {
   std::vector<float> slices;
   for (std::size_t s = 0; s < 8; ++s) {
     float sum = 0;
-    for (std::size_t i = s * 8; i < s * 8 + 8; ++i) sum = fma_rn(a.data<float>()[i], b.data<float>()[i], sum);
+    for (std::size_t i = s * 8; i < s * 8 + 8; ++i)
+      sum = fma_rn(a.data<float>()[i], b.data<float>()[i], sum);
     slices.push_back(sum);
   }
   std::set<std::uint32_t> seen;
@@ -125,6 +132,12 @@ TEST_CASE("orders: an atomic split follows the seeded permutation") {
     seen.insert(bits_of(got));
   }
   CHECK(seen.size() > 1);
+  // f32 atomics on global memory flush subnormals, ordinary additions and f64 do not.
+  OneOp tiny(ir::Op::kMatmul,
+             {tensor({1, 2}, {0x1p-140f, -0x1p-141f}), tensor({2, 1}, {1.0f, 1.0f})});
+  CHECK(tiny.run("k.split2.fma").data<float>()[0] == 0x1p-141f);
+  CHECK(bits_of(tiny.run("k.split2a.fma").data<float>()[0]) == 0u);
+  CHECK(tiny.run("k.split2a.f64").data<float>()[0] == 0x1p-141f);
 }
 
 }  // namespace

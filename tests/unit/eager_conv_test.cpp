@@ -1,8 +1,9 @@
-// conv2d in the interpreter against plain scalar loops, over shapes, orders, threads and special values.
+// conv2d in the interpreter against plain scalar loops, over shapes, orders, threads and special
+// values.
+#include <hwy/targets.h>
+
 #include <array>
 #include <limits>
-
-#include <hwy/targets.h>
 
 #include "eager_support.h"
 #include "runtime/eager/sum_kernel.h"
@@ -18,8 +19,8 @@ struct ConvCase {
 
   std::string text() const {
     std::string out;
-    for (std::int64_t v : {n, c, h, w, k, r, s, groups, stride[0], stride[1], dilation[0], dilation[1], pad[0],
-                           pad[1], pad[2], pad[3]})
+    for (std::int64_t v : {n, c, h, w, k, r, s, groups, stride[0], stride[1], dilation[0],
+                           dilation[1], pad[0], pad[1], pad[2], pad[3]})
       out += std::to_string(v) + " ";
     return out + (bias ? "bias" : "");
   }
@@ -33,8 +34,9 @@ ir::AttributeList attributes(const ConvCase& t) {
 }
 
 // Seven loops and the slow sum.
-ir::Tensor slow_conv(const ConvCase& t, const ir::Tensor& x, const ir::Tensor& w, const ir::Tensor* bias,
-                     const ir::ReductionOrder& order, const ir::Shape& shape) {
+ir::Tensor slow_conv(const ConvCase& t, const ir::Tensor& x, const ir::Tensor& w,
+                     const ir::Tensor* bias, const ir::ReductionOrder& order,
+                     const ir::Shape& shape) {
   ir::Tensor out(ir::DType::kF32, shape);
   const auto xs = x.data<float>(), ws = w.data<float>();
   auto ys = out.data_mut<float>();
@@ -46,15 +48,18 @@ ir::Tensor slow_conv(const ConvCase& t, const ir::Tensor& x, const ir::Tensor& w
         for (std::int64_t ox = 0; ox < shape[3]; ++ox)
           ys[at++] = slow_sum(
               order, true, bias != nullptr,
-              bias != nullptr ? bias->data<float>()[static_cast<std::size_t>(k)] : 0.0f, group_in, t.r, t.s,
-              [&](std::int64_t c, std::int64_t r, std::int64_t s) {
+              bias != nullptr ? bias->data<float>()[static_cast<std::size_t>(k)] : 0.0f, group_in,
+              t.r, t.s, [&](std::int64_t c, std::int64_t r, std::int64_t s) {
                 const std::int64_t iy = oy * t.stride[0] - t.pad[0] + r * t.dilation[0];
                 const std::int64_t ix = ox * t.stride[1] - t.pad[1] + s * t.dilation[1];
                 const bool inside = iy >= 0 && iy < t.h && ix >= 0 && ix < t.w;
                 const std::int64_t channel = k / group_out * group_in + c;
                 return Leaf<float>{
-                    inside ? xs[static_cast<std::size_t>(((n * t.c + channel) * t.h + iy) * t.w + ix)] : 0.0f,
-                    ws[static_cast<std::size_t>(((k * group_in + c) * t.r + r) * t.s + s)], !inside};
+                    inside
+                        ? xs[static_cast<std::size_t>(((n * t.c + channel) * t.h + iy) * t.w + ix)]
+                        : 0.0f,
+                    ws[static_cast<std::size_t>(((k * group_in + c) * t.r + r) * t.s + s)],
+                    !inside};
               });
   return out;
 }
@@ -75,19 +80,37 @@ void check_case(const ConvCase& t, const std::vector<std::string>& orders) {
 }
 
 const std::vector<std::string> kOrders = {
-    "crs.fma+bias.stored", "crs.muladd+bias.last", "rsc.fma+bias.first", "c2rs.fma", "crs.f64+bias.last",
-    "rsc.kahan+bias.first", "crs.skip.fma", "rsc.skip.muladd+bias.first", "rsc.kpad4.fma", "c2rs.kpad4.muladd",
-    "crs.split3.fma+bias.first", "crs.split4p.f64", "rsc.split5a.fma", "crs.lanes8.fma", "crs.acc3.fma",
-    "crs.tile4.fma+bias.first", "crs.kpad8.skip.split3p.lanes4.acc2.tile2.kahan+bias.first",
-    "crs.skip.split2.lanes2.tile3.f64+bias.last", "c3rs.kpad2.split2.acc5.muladd"};
+    "crs.fma+bias.stored",
+    "crs.muladd+bias.last",
+    "rsc.fma+bias.first",
+    "c2rs.fma",
+    "crs.f64+bias.last",
+    "rsc.kahan+bias.first",
+    "crs.skip.fma",
+    "rsc.skip.muladd+bias.first",
+    "rsc.kpad4.fma",
+    "c2rs.kpad4.muladd",
+    "crs.split3.fma+bias.first",
+    "crs.split4p.f64",
+    "rsc.split5a.fma",
+    "crs.lanes8.fma",
+    "crs.acc3.fma",
+    "crs.tile4.fma+bias.first",
+    "crs.kpad8.skip.split3p.lanes4.acc2.tile2.kahan+bias.first",
+    "crs.skip.split2.lanes2.tile3.f64+bias.last",
+    "c3rs.kpad2.split2.acc5.muladd"};
 
 TEST_CASE("eager conv: chosen shapes, every kind of order, against scalar loops") {
   check_case({.bias = true}, kOrders);
-  check_case({.n = 2, .c = 4, .h = 9, .w = 5, .k = 13, .groups = 1, .stride = {2, 2}, .bias = true}, kOrders);
+  check_case({.n = 2, .c = 4, .h = 9, .w = 5, .k = 13, .groups = 1, .stride = {2, 2}, .bias = true},
+             kOrders);
   check_case({.c = 6, .k = 6, .groups = 6, .pad = {0, 1, 2, 0}}, kOrders);
-  check_case({.c = 6, .k = 9, .groups = 3, .dilation = {2, 1}, .pad = {2, 1, 2, 1}, .bias = true}, kOrders);
-  check_case({.n = 3, .c = 5, .h = 4, .w = 4, .k = 8, .r = 1, .s = 1, .pad = {0, 0, 0, 0}}, kOrders);
-  check_case({.c = 3, .h = 4, .w = 4, .k = 5, .r = 4, .s = 4, .pad = {0, 0, 0, 0}, .bias = true}, kOrders);
+  check_case({.c = 6, .k = 9, .groups = 3, .dilation = {2, 1}, .pad = {2, 1, 2, 1}, .bias = true},
+             kOrders);
+  check_case({.n = 3, .c = 5, .h = 4, .w = 4, .k = 8, .r = 1, .s = 1, .pad = {0, 0, 0, 0}},
+             kOrders);
+  check_case({.c = 3, .h = 4, .w = 4, .k = 5, .r = 4, .s = 4, .pad = {0, 0, 0, 0}, .bias = true},
+             kOrders);
 }
 
 TEST_CASE("eager conv: random shapes against scalar loops") {
@@ -95,7 +118,8 @@ TEST_CASE("eager conv: random shapes against scalar loops") {
   for (std::uint64_t i = 0; i < 120; ++i) {
     std::uint64_t counter = i * 32;
     const auto pick = [&](std::int64_t lo, std::int64_t hi) {
-      return lo + static_cast<std::int64_t>(rng.bits(counter++) % static_cast<std::uint64_t>(hi - lo + 1));
+      return lo + static_cast<std::int64_t>(rng.bits(counter++) %
+                                            static_cast<std::uint64_t>(hi - lo + 1));
     };
     ConvCase t;
     t.groups = pick(0, 3) == 0 ? pick(2, 3) : 1;
@@ -110,7 +134,8 @@ TEST_CASE("eager conv: random shapes against scalar loops") {
     t.h = pick(1, 10) + t.dilation[0] * (t.r - 1);
     t.w = pick(1, 20) + t.dilation[1] * (t.s - 1);
     t.bias = pick(0, 1) == 1;
-    const auto order = static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(kOrders.size()) - 1));
+    const auto order =
+        static_cast<std::size_t>(pick(0, static_cast<std::int64_t>(kOrders.size()) - 1));
     check_case(t, {kOrders[order]});
   }
 }
@@ -132,7 +157,8 @@ TEST_CASE("eager conv: integer data give the exact integers under every order") 
 
 TEST_CASE("eager conv: the thread count changes no bit") {
   const ConvCase t{.n = 2, .c = 16, .h = 19, .w = 23, .k = 24};
-  OneOp op(ir::Op::kConv2d, {random_tensor({t.n, t.c, t.h, t.w}, "x"), random_tensor({t.k, t.c, 3, 3}, "w")},
+  OneOp op(ir::Op::kConv2d,
+           {random_tensor({t.n, t.c, t.h, t.w}, "x"), random_tensor({t.k, t.c, 3, 3}, "w")},
            attributes(t));
   for (const char* order : {"crs.fma", "rsc.skip.fma", "crs.lanes32.kahan"}) {
     op.contract.order = order_of(order);
@@ -144,8 +170,10 @@ TEST_CASE("eager conv: the thread count changes no bit") {
 
 TEST_CASE("eager conv: AVX-512, AVX2 and plain targets agree in every bit") {
   const ConvCase t{.n = 1, .c = 7, .h = 11, .w = 13, .k = 15, .bias = true};
-  OneOp op(ir::Op::kConv2d, {random_tensor({t.n, t.c, t.h, t.w}, "x"), random_tensor({t.k, t.c, 3, 3}, "w"),
-                             random_tensor({t.k}, "b")}, attributes(t));
+  OneOp op(ir::Op::kConv2d,
+           {random_tensor({t.n, t.c, t.h, t.w}, "x"), random_tensor({t.k, t.c, 3, 3}, "w"),
+            random_tensor({t.k}, "b")},
+           attributes(t));
   const auto restrict_to = [](std::int64_t targets) {
     hwy::SetSupportedTargetsForTest(targets);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
@@ -166,22 +194,24 @@ TEST_CASE("eager conv: AVX-512, AVX2 and plain targets agree in every bit") {
 }
 
 TEST_CASE("eager conv: zero channels, zero batch") {
-  OneOp channels(ir::Op::kConv2d, {ir::Tensor(ir::DType::kF32, {1, 0, 3, 3}),
-                                   ir::Tensor(ir::DType::kF32, {2, 0, 1, 1}), tensor({2}, {3.0f, -1.0f})});
+  OneOp channels(ir::Op::kConv2d,
+                 {ir::Tensor(ir::DType::kF32, {1, 0, 3, 3}),
+                  ir::Tensor(ir::DType::kF32, {2, 0, 1, 1}), tensor({2}, {3.0f, -1.0f})});
   const ir::Tensor y = channels.run();
   CHECK(y.data<float>()[0] == 3.0f);
   CHECK(y.data<float>()[17] == -1.0f);
-  OneOp batch(ir::Op::kConv2d, {ir::Tensor(ir::DType::kF32, {0, 2, 3, 3}),
-                                random_tensor({2, 2, 1, 1}, "w")});
+  OneOp batch(ir::Op::kConv2d,
+              {ir::Tensor(ir::DType::kF32, {0, 2, 3, 3}), random_tensor({2, 2, 1, 1}, "w")});
   CHECK(batch.run().elements() == 0);
 }
 
 TEST_CASE("eager conv: signs of zero, NaN and Inf follow the grammar") {
   const float inf = std::numeric_limits<float>::infinity();
-  const auto one = [](float x, float w, const std::string& order, std::vector<std::int64_t> pad = {0, 0, 0, 0},
-                      std::int64_t kernel = 1) {
+  const auto one = [](float x, float w, const std::string& order,
+                      std::vector<std::int64_t> pad = {0, 0, 0, 0}, std::int64_t kernel = 1) {
     std::vector<float> ws(static_cast<std::size_t>(kernel * kernel), w);
-    OneOp op(ir::Op::kConv2d, {tensor({1, 1, 1, 1}, {x}), tensor({1, 1, kernel, kernel}, ws)}, {{"pad", pad}});
+    OneOp op(ir::Op::kConv2d, {tensor({1, 1, 1, 1}, {x}), tensor({1, 1, kernel, kernel}, ws)},
+             {{"pad", pad}});
     return bits_of(op.run(order).data<float>()[0]);
   };
   // Chains start at +0, so a lone -0 product is lost: (-0) * 1 + (+0) = +0.
@@ -209,7 +239,8 @@ TEST_CASE("eager conv: operand precisions and wide accumulators") {
   op.contract.in = ir::Precision::kF64;
   op.contract.order = order_of("crs.fma");
   CHECK(ir::same_bits(wide, op.run()));
-  // bf16 operands: products of 8-bit significands over 72 positions are exact in f64 and nearly so in f32.
+  // bf16 operands: products of 8-bit significands over 72 positions are exact in f64 and nearly so
+  // in f32.
   op.contract.in = ir::Precision::kBF16;
   CHECK(!ir::same_bits(wide, op.run()));
   const ir::Tensor integers_x = random_tensor({1, 8, 5, 5}, "x", Distribution::kIntegers);
@@ -224,8 +255,8 @@ TEST_CASE("eager conv: operand precisions and wide accumulators") {
 }
 
 TEST_CASE("eager conv: flush-to-zero") {
-  OneOp op(ir::Op::kConv2d, {tensor({1, 2, 1, 1}, {0x1p-130f, 0x1p-70f}),
-                             tensor({1, 2, 1, 1}, {1.0f, 0x1p-70f})});
+  OneOp op(ir::Op::kConv2d,
+           {tensor({1, 2, 1, 1}, {0x1p-130f, 0x1p-70f}), tensor({1, 2, 1, 1}, {1.0f, 0x1p-70f})});
   CHECK(op.run().data<float>()[0] == 0x1p-130f + 0x1p-140f);
   op.contract.ftz = true;
   CHECK(op.run().data<float>()[0] == 0.0f);

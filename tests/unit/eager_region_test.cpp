@@ -1,4 +1,5 @@
-// Regions: contraction across nodes, batch-norm folding, values between known ones, liveness of a whole run.
+// Regions: contraction across nodes, batch-norm folding, values between known ones, liveness of a
+// whole run.
 #include "eager_support.h"
 #include "runtime/eager/fold.h"
 #include "runtime/eager/region.h"
@@ -28,14 +29,16 @@ struct Net {
 };
 
 TEST_CASE("region: contraction is one fma, only inside the region and for a single use") {
-  const ir::Tensor xt = random_tensor({40}, "x"), yt = random_tensor({40}, "y"), zt = random_tensor({1}, "z");
+  const ir::Tensor xt = random_tensor({40}, "x"), yt = random_tensor({40}, "y"),
+                   zt = random_tensor({1}, "z");
   struct Form {
     ir::Op op;
     bool mul_first, use_twice, same_region;
   };
-  for (const Form form : {Form{ir::Op::kAdd, true, false, true}, Form{ir::Op::kAdd, false, false, true},
-                          Form{ir::Op::kSub, true, false, true}, Form{ir::Op::kSub, false, false, true},
-                          Form{ir::Op::kAdd, true, true, true}, Form{ir::Op::kAdd, true, false, false}}) {
+  for (const Form form :
+       {Form{ir::Op::kAdd, true, false, true}, Form{ir::Op::kAdd, false, false, true},
+        Form{ir::Op::kSub, true, false, true}, Form{ir::Op::kSub, false, false, true},
+        Form{ir::Op::kAdd, true, true, true}, Form{ir::Op::kAdd, true, false, false}}) {
     Net net;
     const auto x = net.input("x", {40}), y = net.input("y", {40}), z = net.input("z", {1});
     const auto m = net.add(ir::Op::kMul, {x, y}, "m");
@@ -70,8 +73,9 @@ TEST_CASE("region: contraction is one fma, only inside the region and for a sing
 
 TEST_CASE("region: batch_norm folded into the convolution before it") {
   const ir::Tensor xt = random_tensor({1, 3, 6, 6}, "x"), w = random_tensor({4, 3, 3, 3}, "w"),
-                   b = random_tensor({4}, "b"), scale = random_tensor({4}, "s"), shift = random_tensor({4}, "h"),
-                   mean = random_tensor({4}, "m"), var = tensor({4}, {0.5f, 1.0f, 2.0f, 0.25f});
+                   b = random_tensor({4}, "b"), scale = random_tensor({4}, "s"),
+                   shift = random_tensor({4}, "h"), mean = random_tensor({4}, "m"),
+                   var = tensor({4}, {0.5f, 1.0f, 2.0f, 0.25f});
   for (const bool biased : {false, true})
     for (const ir::Fold fold : {ir::Fold::kF64, ir::Fold::kF32}) {
       Net net;
@@ -79,14 +83,17 @@ TEST_CASE("region: batch_norm folded into the convolution before it") {
       std::vector<ir::ValueId> operands = {x, net.constant("w", w)};
       if (biased) operands.push_back(net.constant("b", b));
       const auto c = net.add(ir::Op::kConv2d, operands, "c");
-      const auto y = net.add(ir::Op::kBatchNorm, {c, net.constant("s", scale), net.constant("h", shift),
-                                                  net.constant("m", mean), net.constant("v", var)}, "y");
+      const auto y = net.add(ir::Op::kBatchNorm,
+                             {c, net.constant("s", scale), net.constant("h", shift),
+                              net.constant("m", mean), net.constant("v", var)},
+                             "y");
       net.graph.set_outputs({y});
       ir::NumericContract contract;
       contract.order = order_of("crs.fma+bias.first");
       contract.fold = fold;
       runtime::ThreadPool pool(1);
-      Evaluator evaluator(net.graph, std::vector<Recipe>(net.graph.node_count(), {contract, 0}), {pool});
+      Evaluator evaluator(net.graph, std::vector<Recipe>(net.graph.node_count(), {contract, 0}),
+                          {pool});
       evaluator.know(x, xt);
       // The same folding, written out for every weight.
       ir::Tensor wf(ir::DType::kF32, w.shape()), bf(ir::DType::kF32, {4});
@@ -97,10 +104,13 @@ TEST_CASE("region: batch_norm folded into the convolution before it") {
                            (1.0 / std::sqrt(double{var.data<float>()[k]} + 0x1.4f8b58p-17));
           for (std::size_t i = 0; i < 27; ++i)
             wf.data_mut<float>()[k * 27 + i] = static_cast<float>(w.data<float>()[k * 27 + i] * s);
-          bf.data_mut<float>()[k] = static_cast<float>((double{b0} - m) * s + shift.data<float>()[k]);
+          bf.data_mut<float>()[k] =
+              static_cast<float>((double{b0} - m) * s + shift.data<float>()[k]);
         } else {
-          const float s = scale.data<float>()[k] * (1.0f / std::sqrt(var.data<float>()[k] + 0x1.4f8b58p-17f));
-          for (std::size_t i = 0; i < 27; ++i) wf.data_mut<float>()[k * 27 + i] = w.data<float>()[k * 27 + i] * s;
+          const float s =
+              scale.data<float>()[k] * (1.0f / std::sqrt(var.data<float>()[k] + 0x1.4f8b58p-17f));
+          for (std::size_t i = 0; i < 27; ++i)
+            wf.data_mut<float>()[k * 27 + i] = w.data<float>()[k * 27 + i] * s;
           bf.data_mut<float>()[k] = (b0 - m) * s + shift.data<float>()[k];
         }
       }
@@ -135,18 +145,20 @@ TEST_CASE("region: values between known ones, and a whole run that forgets") {
   std::vector<std::string> order;
   Evaluator fresh(net.graph, runtime::eager_recipes(net.graph), {pool}, ir::DType::kF64);
   const auto wanted = runtime::all_results(net.graph);
-  runtime::run_values(fresh, std::vector<ir::Tensor>{ones}, wanted, [&](ir::ValueId v, const ir::Tensor& t) {
-    order.push_back(net.graph.value(v).name);
-    CHECK(t.dtype() == ir::DType::kF64);
-    if (v == c) CHECK(!fresh.knows(x));
-  });
+  runtime::run_values(fresh, std::vector<ir::Tensor>{ones}, wanted,
+                      [&](ir::ValueId v, const ir::Tensor& t) {
+                        order.push_back(net.graph.value(v).name);
+                        CHECK(t.dtype() == ir::DType::kF64);
+                        if (v == c) CHECK(!fresh.knows(x));
+                      });
   CHECK(order == std::vector<std::string>{"a", "b", "c"});
   for (ir::ValueId v : {x, a, b, c}) CHECK(!fresh.knows(v));
 }
 
 TEST_CASE("region: a user's eager order applies where it fits") {
   Net net;
-  const auto x = net.input("x", {1, 2, 4, 4}), w = net.input("w", {4, 2, 1, 1}), b = net.input("b", {4});
+  const auto x = net.input("x", {1, 2, 4, 4}), w = net.input("w", {4, 2, 1, 1}),
+             b = net.input("b", {4});
   net.add(ir::Op::kConv2d, {x, w}, "plain");
   net.add(ir::Op::kConv2d, {x, w, b}, "biased");
   net.add(ir::Op::kMatmul, {x, x}, "product");

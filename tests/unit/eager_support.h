@@ -1,13 +1,13 @@
-// What the interpreter's tests share: one-node graphs, random tensors, and a slow evaluator of orders that is
-// written from the grammar's text, by values, without ir::denote.
+// What the interpreter's tests share: one-node graphs, random tensors, and a slow evaluator of
+// orders that is written from the grammar's text, by values, without ir::denote.
 #pragma once
+
+#include <doctest/doctest.h>
 
 #include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
-
-#include <doctest/doctest.h>
 
 #include "ir/builder.h"
 #include "ir/support/rng.h"
@@ -37,7 +37,8 @@ inline ir::ReductionOrder order_of(const std::string& text) {
 // Evaluates one op on tensors.
 class OneOp {
  public:
-  OneOp(ir::Op op, const std::vector<ir::Tensor>& operands, const ir::AttributeList& attributes = {}) {
+  OneOp(ir::Op op, const std::vector<ir::Tensor>& operands,
+        const ir::AttributeList& attributes = {}) {
     std::vector<ir::ValueId> values;
     for (const ir::Tensor& t : operands)
       values.push_back(graph_.add_input("x" + std::to_string(values.size()),
@@ -130,7 +131,8 @@ class SlowSum {
     const std::size_t length = (share + unit - 1) / unit * unit;
     std::vector<T> parts;
     for (std::size_t i = 0; i < s; ++i) {
-      const std::size_t begin = std::min(all.size(), i * length), end = std::min(all.size(), begin + length);
+      const std::size_t begin = std::min(all.size(), i * length),
+                        end = std::min(all.size(), begin + length);
       if (begin == end && i > 0) continue;
       parts.push_back(lanes(Leaves(all.begin() + static_cast<std::ptrdiff_t>(begin),
                                    all.begin() + static_cast<std::ptrdiff_t>(end)),
@@ -149,7 +151,8 @@ class SlowSum {
   }
   T lanes(const Leaves& in, bool first) const {
     std::vector<T> lane;
-    for (int l = 0; l < order_.lanes; ++l) lane.push_back(accumulators(every(in, l, order_.lanes), first && l == 0));
+    for (int l = 0; l < order_.lanes; ++l)
+      lane.push_back(accumulators(every(in, l, order_.lanes), first && l == 0));
     for (int offset = order_.lanes / 2; offset > 0; offset /= 2) {
       std::vector<T> next = lane;
       for (int l = 0; l < order_.lanes; ++l)
@@ -161,7 +164,8 @@ class SlowSum {
   }
   T accumulators(const Leaves& in, bool first) const {
     std::vector<T> parts;
-    for (int a = 0; a < order_.acc; ++a) parts.push_back(tiles(every(in, a, order_.acc), first && a == 0));
+    for (int a = 0; a < order_.acc; ++a)
+      parts.push_back(tiles(every(in, a, order_.acc), first && a == 0));
     return pairwise(parts);
   }
   T tiles(const Leaves& in, bool first) const {
@@ -201,16 +205,18 @@ class SlowSum {
 };
 
 // The slow sum in the accumulator type of the order, rounded to f32, with the bias at its point.
-inline float slow_sum(const ir::ReductionOrder& order, bool products, bool has_bias, float bias,
-                      std::int64_t channels, std::int64_t rows, std::int64_t columns,
-                      const std::function<Leaf<float>(std::int64_t, std::int64_t, std::int64_t)>& leaf) {
+inline float slow_sum(
+    const ir::ReductionOrder& order, bool products, bool has_bias, float bias,
+    std::int64_t channels, std::int64_t rows, std::int64_t columns,
+    const std::function<Leaf<float>(std::int64_t, std::int64_t, std::int64_t)>& leaf) {
   float result = 0;
   if (order.arith == ir::Arith::kF64) {
     const SlowSum<double> sum(order, products, bias);
-    double value = sum.run(channels, rows, columns, [&](std::int64_t c, std::int64_t r, std::int64_t s) {
-      const Leaf<float> l = leaf(c, r, s);
-      return Leaf<double>{l.x, l.w, l.padding};
-    });
+    double value =
+        sum.run(channels, rows, columns, [&](std::int64_t c, std::int64_t r, std::int64_t s) {
+          const Leaf<float> l = leaf(c, r, s);
+          return Leaf<double>{l.x, l.w, l.padding};
+        });
     if (has_bias && order.bias == ir::BiasPoint::kLast) value = add_rn(value, double{bias});
     result = to_f32_rn(value);
   } else {

@@ -1,6 +1,5 @@
-// exp of the step table against MPFR: every 97th f32 pattern that is in range, and random f64 arguments.
-#include "ir/exp_steps.h"
-
+// exp of the step table against MPFR: every 97th f32 pattern that is in range, and random f64
+// arguments.
 #include <doctest/doctest.h>
 #include <mpfr.h>
 
@@ -9,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ir/exp_steps.h"
 #include "ir/support/rng.h"
 #include "ir/support/round.h"
 
