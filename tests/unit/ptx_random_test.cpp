@@ -2,6 +2,7 @@
 // forms must give the bits of the plain interpreter. This is what keeps the region finder
 // (runtime/ptx/region.cpp) honest.
 #include <fmt/format.h>
+#include <hwy/targets.h>
 
 #include <cmath>
 
@@ -162,6 +163,19 @@ class Writer {
   int block_first_ = 16;
 };
 
+std::vector<float> run_kernel(const ptx::Program& program, std::vector<float>& x,
+                              std::uint32_t threads) {
+  std::vector<float> y(x.size(), 0.0f);
+  ptx::DeviceMemory memory;
+  ptx::ArgumentPacker args;
+  args.add(memory.add(x.data(), x.size() * 4, "x"));
+  args.add(memory.add(y.data(), y.size() * 4, "y")).add(std::int32_t{3});
+  ThreadPool pool(1);
+  auto result = ptx::launch(program, {.block = {threads, 1, 1}}, args.bytes(), memory, pool);
+  if (!result.ok()) FAIL(result.error().render());
+  return y;
+}
+
 }  // namespace
 
 TEST_CASE("ptx random: fast forms equal the plain interpreter on random kernels") {
@@ -175,19 +189,36 @@ TEST_CASE("ptx random: fast forms equal the plain interpreter on random kernels"
     std::vector<float> first;
     for (const ptx::DecodeOptions& options : all_decode_options()) {
       auto program = load(text, options);
-      std::vector<float> y(x.size(), 0.0f);
-      ptx::DeviceMemory memory;
-      ptx::ArgumentPacker args;
-      args.add(memory.add(x.data(), x.size() * 4, "x"))
-          .add(memory.add(y.data(), y.size() * 4, "y"))
-          .add(std::int32_t{3});
-      ThreadPool pool(1);
-      auto result = ptx::launch(*program, {.block = {threads, 1, 1}}, args.bytes(), memory, pool);
-      if (!result.ok()) FAIL(result.error().render());
+      const auto y = run_kernel(*program, x, threads);
       if (first.empty()) first = y;
       if (!same_bits(y, first)) FAIL("seed " << seed << " differs");
       with_region += program->fused_regions() > 0;
     }
   }
   CHECK(with_region > 100);  // the generator must reach what it is meant to test
+}
+
+TEST_CASE("ptx random: every instruction set of this machine gives the same bits") {
+  // The widest first (what users get), then AVX2 and the scalar form, which need other vector
+  // lengths.
+  const std::int64_t supported = hwy::SupportedTargets();
+  std::vector<std::int64_t> sets = {supported, supported & ~HWY_AVX3 & ~HWY_AVX3_DL, HWY_SCALAR};
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    CAPTURE(seed);
+    const std::string text = Writer(seed).kernel();
+    const std::uint32_t threads = seed % 2 ? 40 : 64;
+    std::vector<float> x = Random(seed).floats(threads * 16), first;
+    for (std::int64_t set : sets) {
+      hwy::SetSupportedTargetsForTest(set);
+      hwy::GetChosenTarget().DeInit();
+      for (const ptx::DecodeOptions& options :
+           {all_decode_options().front(), all_decode_options().back()}) {
+        const auto y = run_kernel(*load(text, options), x, threads);
+        if (first.empty()) first = y;
+        if (!same_bits(y, first)) FAIL_CHECK("seed " << seed << " differs with targets " << set);
+      }
+    }
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().DeInit();
+  }
 }
