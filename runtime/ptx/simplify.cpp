@@ -68,6 +68,27 @@ void drop_dead(Code& code) {
   }
 }
 
+// Parameters never change, so each is read once, where all threads still run together: its value is
+// then uniform.
+void read_parameters_first(Code& code) {
+  const Counts counts = count_uses(code);
+  std::vector<Inst> first;
+  for (Block& b : code.blocks) {
+    std::vector<Inst> kept;
+    for (Inst& i : b.code) {
+      if (i.op == Op::kLoadParam && counts.writes[i.dst[0]] == 1) {
+        i.guard = kNoReg;
+        i.guard_negated = false;
+        first.push_back(i);
+      } else {
+        kept.push_back(i);
+      }
+    }
+    b.code = std::move(kept);
+  }
+  code.blocks[0].code.insert(code.blocks[0].code.begin(), first.begin(), first.end());
+}
+
 // ---- 64-bit values of which only the low half is read
 // --------------------------------------------------------------
 
@@ -272,6 +293,7 @@ void hoist_invariants(Code& code) {
 }  // namespace
 
 void simplify(Code& code) {
+  read_parameters_first(code);
   propagate_copies(code);
   narrow_addresses(code);
   propagate_copies(code);
