@@ -355,14 +355,13 @@ std::optional<std::size_t> typed(std::string_view body, std::uint32_t field, T* 
     };
     pbf_reader r = reader(body);
     while (r.next()) {
-      if (r.tag() != field)
-        r.skip();
-      else if (is_bytes(r))
+      if (r.tag() == field && is_bytes(r)) {
         for (auto v : packed(r)) store(static_cast<T>(v));
-      else if (is_single(r))
+      } else if (r.tag() == field && is_single(r)) {
         store(static_cast<T>(single(r)));
-      else
+      } else {
         r.skip();
+      }
     }
     return count;
   } catch (const protozero::exception&) {
