@@ -9,10 +9,12 @@ Result<ConvProblem> ConvProblem::of(const KernelContext& context, const ir::Node
   if (conv.op != ir::Op::kConv2d) return internal_error("the body has no conv2d");
   p.input = context.operand_index(conv.operands[0]);
   p.weight = context.operand_index(conv.operands[1]);
-  if (p.input < 0 || p.weight < 0) return internal_error("conv2d reads operands of the kernel only");
+  if (p.input < 0 || p.weight < 0)
+    return internal_error("conv2d reads operands of the kernel only");
   const ir::TensorType& x = context.operands[static_cast<std::size_t>(p.input)];
   const ir::TensorType& w = context.operands[static_cast<std::size_t>(p.weight)];
-  if (x.dtype != ir::DType::kF32 || w.dtype != ir::DType::kF32 || context.result.dtype != ir::DType::kF32)
+  if (x.dtype != ir::DType::kF32 || w.dtype != ir::DType::kF32 ||
+      context.result.dtype != ir::DType::kF32)
     return internal_error("convolution kernels are f32");
   const ir::Shape& y = context.result.shape;
   p.groups = conv.integer("groups");
@@ -81,7 +83,8 @@ std::string ConvCode::inside(const std::string& y0, const std::string& x0, const
   return fmt::format("{0} >= 0 && {0} < in_h && {1} >= 0 && {1} < in_w", y, x);
 }
 
-void ConvCode::declare_position(CudaWriter& w, const ir::ReductionOrder& order, const std::string& p) const {
+void ConvCode::declare_position(CudaWriter& w, const ir::ReductionOrder& order,
+                                const std::string& p) const {
   const std::int64_t taps = problem_.taps(), kw = problem_.kernel_w;
   switch (order.walk) {
     case ir::Walk::kRsc:
@@ -90,10 +93,12 @@ void ConvCode::declare_position(CudaWriter& w, const ir::ReductionOrder& order, 
     case ir::Walk::kTiledCrs:
       w.line(fmt::format("const index_t tile = {} / {};", p, taps * order.channel_tile));
       w.line(fmt::format("const index_t rest = {} - tile * {};", p, taps * order.channel_tile));
-      w.line(fmt::format("const index_t left = channels - tile * {0}, width = left < {0} ? left : {0};",
-                         order.channel_tile));
+      w.line(fmt::format(
+          "const index_t left = channels - tile * {0}, width = left < {0} ? left : {0};",
+          order.channel_tile));
       w.line("const index_t tap = rest / width;");
-      w.line(fmt::format("const index_t channel = tile * {} + rest - tap * width;", order.channel_tile));
+      w.line(fmt::format("const index_t channel = tile * {} + rest - tap * width;",
+                         order.channel_tile));
       break;
     default:
       w.line(fmt::format("const index_t channel = {0} / {1}, tap = {0} - channel * {1};", p, taps));

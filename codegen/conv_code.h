@@ -1,5 +1,5 @@
-// What convolution emitters share: the problem read from the body, its parameters, and the code that turns an
-// output pixel into input coordinates.
+// What convolution emitters share: the problem read from the body, its parameters, and the code
+// that turns an output pixel into input coordinates.
 #pragma once
 
 #include "codegen/cuda_writer.h"
@@ -8,13 +8,14 @@
 namespace driftc::codegen {
 
 struct ConvProblem {
-  int input = 0, weight = 1;        // operands
-  std::int64_t images, channels, columns, groups;  // channels and columns (output channels) per group
+  int input = 0, weight = 1;  // operands
+  std::int64_t images, channels, columns,
+      groups;  // channels and columns (output channels) per group
   std::int64_t in_h, in_w, out_h, out_w;
   std::int64_t kernel_h, kernel_w;
   std::int64_t stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;  // pad: top, left
-  std::vector<std::int64_t> x_strides;  // n, c, h, w
-  bool channels_last = false;           // x is stored with channels innermost
+  std::vector<std::int64_t> x_strides;                                    // n, c, h, w
+  bool channels_last = false;  // x is stored with channels innermost
 
   static Result<ConvProblem> of(const KernelContext& context, const ir::Node& conv);
   std::int64_t taps() const { return kernel_h * kernel_w; }
@@ -24,8 +25,8 @@ struct ConvProblem {
   std::int64_t padded_elements() const;
 };
 
-// Declares the parameters of the input side: xs_n xs_c xs_h xs_w (1 written as literal by stride_product),
-// in_h in_w stride_* pad_* dilation_* channels.
+// Declares the parameters of the input side: xs_n xs_c xs_h xs_w (1 written as literal by
+// stride_product), in_h in_w stride_* pad_* dilation_* channels.
 class ConvCode {
  public:
   ConvCode(KernelBuilder& builder, const ConvProblem& problem);

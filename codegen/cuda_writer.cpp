@@ -22,13 +22,14 @@ void each_line(std::string_view text, Visit visit) {
 
 void CudaWriter::line(std::string_view text) {
   each_line(text, [&](std::string_view one) {
-    if (!one.empty()) text_.append(static_cast<std::size_t>(2 * depth_), ' ');
+    if (!one.empty()) text_.append(2 * static_cast<std::size_t>(depth_), ' ');
     text_ += one;
     text_ += '\n';
   });
 }
 void CudaWriter::comment(std::string_view text) {
-  each_line(text, [&](std::string_view one) { line(one.empty() ? "//" : "// " + std::string(one)); });
+  each_line(text,
+            [&](std::string_view one) { line(one.empty() ? "//" : "// " + std::string(one)); });
 }
 void CudaWriter::open(std::string_view head) {
   line(std::string(head) + " {");
@@ -62,7 +63,8 @@ std::string KernelBuilder::pointer(Argument::Kind kind, int index, std::string n
   return name;
 }
 std::string KernelBuilder::operand(int index, std::string_view element, std::string_view name) {
-  return pointer(Argument::Kind::kOperand, index, name.empty() ? fmt::format("in{}", index) : std::string(name),
+  return pointer(Argument::Kind::kOperand, index,
+                 name.empty() ? fmt::format("in{}", index) : std::string(name),
                  "const " + std::string(element));
 }
 std::string KernelBuilder::prepared(int index, std::string_view name) {
@@ -81,7 +83,8 @@ std::string KernelBuilder::integer(std::string_view name, std::int64_t value) {
   a.kind = wide_ ? Argument::Kind::kInt64 : Argument::Kind::kInt32;
   a.name = name;
   a.integer = value;
-  for (const Argument& other : arguments_) DRIFTC_ASSERT(other.name != a.name, "parameter name taken");
+  for (const Argument& other : arguments_)
+    DRIFTC_ASSERT(other.name != a.name, "parameter name taken");
   arguments_.push_back(a);
   parameters_.push_back("index_t " + a.name);
   return a.name;
@@ -91,7 +94,8 @@ std::string KernelBuilder::real(std::string_view name, float value) {
   a.kind = Argument::Kind::kFloat32;
   a.name = name;
   a.real = value;
-  for (const Argument& other : arguments_) DRIFTC_ASSERT(other.name != a.name, "parameter name taken");
+  for (const Argument& other : arguments_)
+    DRIFTC_ASSERT(other.name != a.name, "parameter name taken");
   arguments_.push_back(a);
   parameters_.push_back("float " + a.name);
   return a.name;
@@ -109,16 +113,16 @@ Launch KernelBuilder::finish(std::array<std::uint32_t, 3> grid,
   for (std::size_t i = prelude_.size(); i-- > 0;) {
     const DeviceFunction& f = prelude_[i];
     const std::string call = f.name + "(";
-    if (f.name.empty() || body_.text().find(call) != std::string::npos || functions.find(call) != std::string::npos)
+    if (f.name.empty() || body_.text().find(call) != std::string::npos ||
+        functions.find(call) != std::string::npos)
       functions = f.text + functions;
   }
   std::string text = w.text() + functions;
   if (!functions.empty()) text += "\n";
   CudaWriter entry;
   entry.comment(about_);
-  std::string head =
-      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(", block[0] * block[1] * block[2],
-                  entry_);
+  std::string head = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(",
+                                 block[0] * block[1] * block[2], entry_);
   std::string line = "   ";
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string part = " " + parameters_[i] + (i + 1 < parameters_.size() ? "," : "");

@@ -1,5 +1,5 @@
-// Text of one CUDA C++ kernel: an indenting writer, and a builder that collects the parameters of the entry
-// together with the arguments of its launch, so that the two cannot disagree.
+// Text of one CUDA C++ kernel: an indenting writer, and a builder that collects the parameters of
+// the entry together with the arguments of its launch, so that the two cannot disagree.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ class CudaWriter {
   void comment(std::string_view text);  // one "// " per line of text
   void open(std::string_view head);     // "for (...)" -> "for (...) {", indents
   void close(std::string_view tail = "}");
-  void otherwise();  // "} else {"
+  void otherwise();                                                     // "} else {"
   void loop(std::string_view head, const std::function<void()>& body);  // open, body, close
   const std::string& text() const { return text_; }
 
@@ -26,8 +26,8 @@ class CudaWriter {
   int depth_ = 0;
 };
 
-// A device function before the entry; one that nothing calls is left out of the source. Without a name (types)
-// it always stays.
+// A device function before the entry; one that nothing calls is left out of the source. Without a
+// name (types) it always stays.
 struct DeviceFunction {
   std::string name, text;
 };
@@ -40,8 +40,8 @@ class KernelBuilder {
   bool wide() const { return wide_; }
   const std::string& entry() const { return entry_; }
 
-  // Each returns the name to use in the body. Asking twice for one pointer gives the same parameter. An
-  // operand is called in<index> unless named.
+  // Each returns the name to use in the body. Asking twice for one pointer gives the same
+  // parameter. An operand is called in<index> unless named.
   std::string operand(int index, std::string_view element = "float", std::string_view name = "");
   std::string prepared(int index, std::string_view name);
   std::string result(std::string_view element = "float");

@@ -11,7 +11,8 @@ std::vector<Axis> storage_axes(const ir::TensorType& result,
   std::vector<std::size_t> order(result.shape.rank());
   std::iota(order.begin(), order.end(), std::size_t{0});
   // Equal strides happen next to axes of extent 1 only; the stable sort keeps their logical order.
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return own[a] > own[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return own[a] > own[b]; });
   std::vector<Axis> axes;
   for (std::size_t a : order) {
     Axis axis{result.shape[a], {own[a]}};

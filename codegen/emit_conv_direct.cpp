@@ -1,5 +1,6 @@
-// Direct convolution: one thread per output element, channels and taps in a loop, in any walk, with or
-// without the padding positions. The form for depthwise and grouped convolutions and for small problems.
+// Direct convolution: one thread per output element, channels and taps in a loop, in any walk, with
+// or without the padding positions. The form for depthwise and grouped convolutions and for small
+// problems.
 #include <fmt/format.h>
 
 #include "codegen/conv_code.h"
@@ -26,17 +27,22 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   walk.walk = order.walk;
   walk.channel_tile = order.channel_tile;
   const std::string walk_text = ir::to_string(walk);
-  std::string entry = fmt::format("conv_direct_{}x{}_{}", kh, kw, walk_text.substr(0, walk_text.find('.')));
+  std::string entry =
+      fmt::format("conv_direct_{}x{}_{}", kh, kw, walk_text.substr(0, walk_text.find('.')));
   if (problem.channels == 1) entry += "_depthwise";
   if (order.skip) entry += "_skip";
   entry += sum_suffix(contract);
   if (!stage.label().empty()) entry += "_" + stage.label().substr(0, 48);
-  KernelBuilder builder(entry, context.wide({problem.padded_elements(),
-                                             problem.positions() * padded_columns(problem.columns * problem.groups)}));
+  KernelBuilder builder(
+      entry,
+      context.wide({problem.padded_elements(),
+                    problem.positions() * padded_columns(problem.columns * problem.groups)}));
   builder.prelude(prelude);
-  builder.describe(fmt::format("Convolution {}x{}, one output element per thread.\n{}", kh, kw, explain_order(order)));
-  builder.describe(order.skip ? "Taps outside the image are not executed.\n"
-                              : "Taps outside the image read +0 and are multiplied like the others.\n");
+  builder.describe(fmt::format("Convolution {}x{}, one output element per thread.\n{}", kh, kw,
+                               explain_order(order)));
+  builder.describe(order.skip
+                       ? "Taps outside the image are not executed.\n"
+                       : "Taps outside the image read +0 and are multiplied like the others.\n");
   const std::string in = builder.operand(problem.input), weights = builder.prepared(0, "weights"),
                     out = builder.result();
   begin_elements(builder, elements);
@@ -50,7 +56,8 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   CudaWriter& w = builder.body();
   auto peel = [&](const std::string& name, const std::string& from, const std::string& extent,
                   const std::string& rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent, name));
+    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
+                       name));
   };
   if (nhwc) {
     peel("k", "i", "all_columns", "pixel");
@@ -63,19 +70,23 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   }
   w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
   w.line(fmt::format("const index_t base = {} + {} + {} + {};", code.along(0, "image"),
-                     code.along(1, "(k / columns * channels)"), code.along(2, "y0"), code.along(3, "x0")));
+                     code.along(1, "(k / columns * channels)"), code.along(2, "y0"),
+                     code.along(3, "x0")));
   std::vector<std::vector<std::int64_t>> views;
-  for (std::size_t a = 0; a < stage.accesses().size(); ++a) views.push_back(stage.strides(context, a));
+  for (std::size_t a = 0; a < stage.accesses().size(); ++a)
+    views.push_back(stage.strides(context, a));
   ElementOffsets offsets(builder, context.result, views);
   auto offset = [&](std::size_t a) { return offsets(a); };
   w.line("Sum acc;");
-  w.line(fmt::format("start(acc, {});", stage.starts_with_bias() ? stage.emit_bias(builder, offset) : "0.0f"));
+  w.line(fmt::format("start(acc, {});",
+                     stage.starts_with_bias() ? stage.emit_bias(builder, offset) : "0.0f"));
 
   // Row p of the prepared weights belongs to position p of the walk.
   const std::string r = kh > 1 ? "r" : "", s = kw > 1 ? "s" : "";
   w.line("const float* w = weights + k;");
   auto tap = [&](const std::string& channel) {
-    const std::string load = fmt::format("{}[base + {} + {}]", in, code.along(1, channel), code.tap_offset("r", "s"));
+    const std::string load =
+        fmt::format("{}[base + {} + {}]", in, code.along(1, channel), code.tap_offset("r", "s"));
     w.line(fmt::format("const bool inside = {};", ConvCode::inside("y0", "x0", r, s)));
     if (order.skip) {
       w.line(fmt::format("if (inside) add_product(acc, operand({}), operand(*w));", load));
@@ -106,7 +117,8 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
     });
   } else {
     w.line("#pragma unroll 1");
-    w.open(fmt::format("for (index_t c_tile = 0; c_tile < channels; c_tile += {})", order.channel_tile));
+    w.open(fmt::format("for (index_t c_tile = 0; c_tile < channels; c_tile += {})",
+                       order.channel_tile));
     w.line(fmt::format("const index_t c_end = c_tile + {0} < channels ? c_tile + {0} : channels;",
                        order.channel_tile));
     taps([&] {
@@ -119,8 +131,8 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   w.line(fmt::format("{}[i] = {};", out, value));
   LoweredKernel lowered;
   lowered.launches.push_back(finish_elements(builder, elements));
-  lowered.preparations.push_back(
-      walk_major(problem.weight, context.operands[static_cast<std::size_t>(problem.weight)].shape, order));
+  lowered.preparations.push_back(walk_major(
+      problem.weight, context.operands[static_cast<std::size_t>(problem.weight)].shape, order));
   return lowered;
 }
 

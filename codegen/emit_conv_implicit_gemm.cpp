@@ -1,12 +1,13 @@
-// Convolution as a tiled matrix product [pixels x positions] * [positions x output channels], the left matrix
-// never stored: its elements are read from the image while the tile is loaded.
+// Convolution as a tiled matrix product [pixels x positions] * [positions x output channels], the
+// left matrix never stored: its elements are read from the image while the tile is loaded.
 //
-// The weights come prepared as [walk position][output channel], so that position p of the order is row p. How
-// the x tile is loaded depends on the walk:
-//   taps    crs, block_k a multiple of R*S: a step is whole channels, taps are static after unrolling
-//   runs    rsc, cNrs: tap loop outermost, a step is a run of channels of one tap
-//   flat    anything else: a step is block_k positions, each divided into channel and tap
-// Lanes run over pixels, or over channels where these are contiguous in memory (runs and flat, NHWC).
+// The weights come prepared as [walk position][output channel], so that position p of the order is
+// row p. How the x tile is loaded depends on the walk:
+//   taps    crs, block_k a multiple of R*S: a step is whole channels, taps are static after
+//   unrolling runs    rsc, cNrs: tap loop outermost, a step is a run of channels of one tap flat
+//   anything else: a step is block_k positions, each divided into channel and tap
+// Lanes run over pixels, or over channels where these are contiguous in memory (runs and flat,
+// NHWC).
 #include <fmt/format.h>
 
 #include "codegen/conv_code.h"
@@ -55,8 +56,10 @@ class ImplicitGemm {
   void reduction_by_taps();
   void reduction_by_runs();
   void reduction_flat();
-  // Loads xs rows below `steps`; `element(pixel index suffix)` writes the body for position row `kk`.
-  void load_pixels(const std::string& steps, const std::function<void(const std::string& kk)>& prepare,
+  // Loads xs rows below `steps`; `element(pixel index suffix)` writes the body for position row
+  // `kk`.
+  void load_pixels(const std::string& steps,
+                   const std::function<void(const std::string& kk)>& prepare,
                    const std::string& inside, const std::string& offset);
   void load_weights(const std::string& first, const std::string& steps) {
     tile_kernel_->load_columns("weights", "column0", vector_, first, steps);
@@ -84,8 +87,8 @@ std::string ImplicitGemm::entry_name() const {
   walk.channel_tile = order_.channel_tile;
   std::string walk_text = ir::to_string(walk);
   walk_text = walk_text.substr(0, walk_text.find('.'));
-  std::string out = fmt::format("conv_implicit_gemm_{}x{}_{}_{}", problem_.kernel_h, problem_.kernel_w,
-                                walk_text, tile_.text());
+  std::string out = fmt::format("conv_implicit_gemm_{}x{}_{}_{}", problem_.kernel_h,
+                                problem_.kernel_w, walk_text, tile_.text());
   if (form_ == Form::kFlat) out += "_flat";
   if (problem_.groups > 1) out += "_grouped";
   if (split_.on) out += split_.atomic ? "_atomic" : "_split";
@@ -98,7 +101,8 @@ std::string ImplicitGemm::entry_name() const {
 TileOutput ImplicitGemm::output() const {
   std::vector<std::vector<std::int64_t>> views{
       ir::storage_strides(context_.result.shape, context_.result.layout)};
-  for (std::size_t a = 0; a < stage_.accesses().size(); ++a) views.push_back(stage_.strides(context_, a));
+  for (std::size_t a = 0; a < stage_.accesses().size(); ++a)
+    views.push_back(stage_.strides(context_, a));
   TileOutput out;
   for (std::size_t axis : {0u, 2u, 3u}) {
     Axis row{context_.result.shape[axis], {}};
@@ -113,15 +117,19 @@ TileOutput ImplicitGemm::output() const {
 // The pixels whose x elements this thread loads: first tap at (y0, x0), at x_base in the image.
 void ImplicitGemm::declare_pixels() {
   auto pixel = [&](const std::string& name, const std::string& suffix) {
-    w().line(fmt::format("const index_t image{0} = {1} / out_hw, place{0} = {1} - image{0} * out_hw;", suffix,
-                         name));
-    w().line(fmt::format("const index_t out_y{0} = place{0} / out_w, out_x{0} = place{0} - out_y{0} * out_w;",
-                         suffix));
+    w().line(
+        fmt::format("const index_t image{0} = {1} / out_hw, place{0} = {1} - image{0} * out_hw;",
+                    suffix, name));
+    w().line(fmt::format(
+        "const index_t out_y{0} = place{0} / out_w, out_x{0} = place{0} - out_y{0} * out_w;",
+        suffix));
   };
   const std::string base_group =
       problem_.groups > 1 ? " + " + conv_->along(1, "group * channels") : "";
   if (!channel_lanes_) {
-    w().comment("This thread loads one column of the x tile: one output pixel, whose first tap is (y0, x0).");
+    w().comment(
+        "This thread loads one column of the x tile: one output pixel, whose first tap is (y0, "
+        "x0).");
     w().line(fmt::format("const int load_m = t % {0}, load_group = t / {0};", tile_.m));
     w().line("const index_t pixel = m0 + load_m;");
     pixel("pixel", "");
@@ -132,8 +140,8 @@ void ImplicitGemm::declare_pixels() {
     return;
   }
   const int per_pass = tile_.threads() / tile_.k, pixels = tile_.m / per_pass;
-  w().comment(fmt::format("This thread loads one channel of {} output pixels, whose first taps are (y0, x0).",
-                          pixels));
+  w().comment(fmt::format(
+      "This thread loads one channel of {} output pixels, whose first taps are (y0, x0).", pixels));
   w().line(fmt::format("const int load_k = t % {0}, load_m = t / {0};", tile_.k));
   w().line(fmt::format("index_t y0[{0}], x0[{0}], x_base[{0}];", pixels));
   w().line(fmt::format("bool exists[{}];", pixels));
@@ -143,8 +151,8 @@ void ImplicitGemm::declare_pixels() {
     pixel("pixel", "");
     w().line("y0[i] = out_y * stride_h - pad_h;");
     w().line("x0[i] = out_x * stride_w - pad_w;");
-    w().line(fmt::format("x_base[i] = {} + {} + {}{};", conv_->along(0, "image"), conv_->along(2, "y0[i]"),
-                         conv_->along(3, "x0[i]"), base_group));
+    w().line(fmt::format("x_base[i] = {} + {} + {}{};", conv_->along(0, "image"),
+                         conv_->along(2, "y0[i]"), conv_->along(3, "x0[i]"), base_group));
     w().line("exists[i] = pixel < rows;");
   });
 }
@@ -155,7 +163,9 @@ void ImplicitGemm::reduction_by_taps() {
   const std::int64_t step_channels = tile_.k / taps;
   const std::string x = builder_->operand(problem_.input);
   w().line("");
-  w().comment("Which taps of the pixel lie in the image. Padding reads +0 and is multiplied like the rest.");
+  w().comment(
+      "Which taps of the pixel lie in the image. Padding reads +0 and is multiplied like the "
+      "rest.");
   w().line(fmt::format("bool inside[{}][{}];", kh, kw));
   w().line("#pragma unroll");
   w().line(fmt::format("for (int r = 0; r < {}; ++r)", kh));
@@ -166,9 +176,11 @@ void ImplicitGemm::reduction_by_taps() {
   tile_kernel_->start_sums();
   w().line("");
   if (split_.on) w().comment("A slice may begin inside a channel: its first step starts late.");
-  w().line(split_.on ? fmt::format("index_t channel0 = begin / {};", taps) : "index_t channel0 = 0;");
+  w().line(split_.on ? fmt::format("index_t channel0 = begin / {};", taps)
+                     : "index_t channel0 = 0;");
   w().open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {}, channel0 += {})",
-                       split_.on ? fmt::format("channel0 * {}", taps) : "0", tile_.k, step_channels));
+                       split_.on ? fmt::format("channel0 * {}", taps) : "0", tile_.k,
+                       step_channels));
   const std::int64_t passes = ceil_div(step_channels, pixel_groups());
   w().line("#pragma unroll");
   w().open(fmt::format("for (int pass = 0; pass < {}; ++pass)", passes));
@@ -181,8 +193,9 @@ void ImplicitGemm::reduction_by_taps() {
   w().line(fmt::format("for (int r = 0; r < {}; ++r)", kh));
   w().line("#pragma unroll");
   w().line(fmt::format("  for (int s = 0; s < {}; ++s)", kw));
-  w().line(fmt::format("    xs[c * {} + r * {} + s][load_m] = operand(there && inside[r][s] ? {}[at + {}] : 0.0f);",
-                       taps, kw, x, conv_->tap_offset("r", "s")));
+  w().line(fmt::format(
+      "    xs[c * {} + r * {} + s][load_m] = operand(there && inside[r][s] ? {}[at + {}] : 0.0f);",
+      taps, kw, x, conv_->tap_offset("r", "s")));
   if (!even) w().close();
   w().close();
   w().line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile_.k));
@@ -199,7 +212,8 @@ void ImplicitGemm::load_pixels(const std::string& steps,
   w().line("#pragma unroll");
   if (!channel_lanes_) {
     // The number of passes is written out, so that the loop is unrolled.
-    w().open(fmt::format("for (int pass = 0; pass < {}; ++pass)", ceil_div(tile_.k, pixel_groups())));
+    w().open(
+        fmt::format("for (int pass = 0; pass < {}; ++pass)", ceil_div(tile_.k, pixel_groups())));
     w().line(fmt::format("const int kk = load_group + pass * {};", pixel_groups()));
     w().open(fmt::format("if (kk < {})", steps));
     prepare("kk");
@@ -211,9 +225,10 @@ void ImplicitGemm::load_pixels(const std::string& steps,
   w().open(fmt::format("for (int i = 0; i < {}; ++i)", tile_.m / (tile_.threads() / tile_.k)));
   w().open(fmt::format("if (load_k < {})", steps));
   prepare("load_k");
-  w().line(fmt::format("{} = operand({} ? {}[{}] : 0.0f);",
-                       tile_kernel_->x_element("load_k", fmt::format("load_m + i * {}", tile_.threads() / tile_.k)),
-                       inside, x, offset));
+  w().line(fmt::format(
+      "{} = operand({} ? {}[{}] : 0.0f);",
+      tile_kernel_->x_element("load_k", fmt::format("load_m + i * {}", tile_.threads() / tile_.k)),
+      inside, x, offset));
   w().close();
   w().close();
 }
@@ -226,7 +241,8 @@ void ImplicitGemm::reduction_by_runs() {
   tile_kernel_->start_sums();
   w().line("");
   if (tiled) {
-    w().open(fmt::format("for (index_t c_tile = 0; c_tile < channels; c_tile += {})", order_.channel_tile));
+    w().open(fmt::format("for (index_t c_tile = 0; c_tile < channels; c_tile += {})",
+                         order_.channel_tile));
     w().line(fmt::format("const index_t left = channels - c_tile, width = left < {0} ? left : {0};",
                          order_.channel_tile));
   }
@@ -236,7 +252,8 @@ void ImplicitGemm::reduction_by_runs() {
   w().line("#pragma unroll 1");
   w().open(fmt::format("for (int s = 0; s < {}; ++s)", kw));
   w().comment("Positions run_first ... of the order: this tap, the channels in turn.");
-  w().line(tiled ? fmt::format("const index_t run_first = c_tile * {} + (r * {} + s) * width;", kh * kw, kw)
+  w().line(tiled ? fmt::format("const index_t run_first = c_tile * {} + (r * {} + s) * width;",
+                               kh * kw, kw)
                  : fmt::format("const index_t run_first = (r * {} + s) * channels;", kw));
   if (!channel_lanes_) {
     w().line(fmt::format("const bool inside = exists && {};", ConvCode::inside("y0", "x0", r, s)));
@@ -251,20 +268,24 @@ void ImplicitGemm::reduction_by_runs() {
   }
   if (split_.on) {
     w().line("const index_t run_begin = begin > run_first ? begin - run_first : 0;");
-    w().line(fmt::format("const index_t run_end = end - run_first < {0} ? end - run_first : {0};", width));
+    w().line(fmt::format("const index_t run_end = end - run_first < {0} ? end - run_first : {0};",
+                         width));
   } else {
     w().line(fmt::format("const index_t run_begin = 0, run_end = {};", width));
   }
   w().line("#pragma unroll 1");
   w().open(fmt::format("for (index_t c0 = run_begin; c0 < run_end; c0 += {})", tile_.k));
-  w().line(fmt::format("const int steps = run_end - c0 < {0} ? (int)(run_end - c0) : {0};", tile_.k));
+  w().line(
+      fmt::format("const int steps = run_end - c0 < {0} ? (int)(run_end - c0) : {0};", tile_.k));
   const std::string first = tiled ? "(c_tile + c0 + {})" : "(c0 + {})";
   if (channel_lanes_) {
-    load_pixels("steps", [](const std::string&) {}, "inside[i]",
-                "x_base[i] + tap + " + conv_->along(1, fmt::format(fmt::runtime(first), "load_k")));
+    load_pixels(
+        "steps", [](const std::string&) {}, "inside[i]",
+        "x_base[i] + tap + " + conv_->along(1, fmt::format(fmt::runtime(first), "load_k")));
   } else {
-    load_pixels("steps", [](const std::string&) {}, "inside",
-                "at + " + conv_->along(1, fmt::format(fmt::runtime(first), "kk")));
+    load_pixels(
+        "steps", [](const std::string&) {}, "inside",
+        "at + " + conv_->along(1, fmt::format(fmt::runtime(first), "kk")));
   }
   load_weights("(run_first + c0)", "steps");
   tile_kernel_->multiply("", "steps");
@@ -280,7 +301,8 @@ void ImplicitGemm::reduction_flat() {
   tile_kernel_->start_sums();
   w().line("");
   w().line("#pragma unroll 1");
-  w().open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {})", tile_kernel_->slice_begin(), tile_.k));
+  w().open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {})", tile_kernel_->slice_begin(),
+                       tile_.k));
   w().line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile_.k));
   load_pixels(
       "steps",
@@ -290,7 +312,9 @@ void ImplicitGemm::reduction_flat() {
         w().line(fmt::format("const bool inside = exists{} && {};", i,
                              ConvCode::inside("y0" + i, "x0" + i, r, s)));
       },
-      "inside", fmt::format("x_base{} + {} + {}", i, conv_->along(1, "channel"), conv_->tap_offset("r", "s")));
+      "inside",
+      fmt::format("x_base{} + {} + {}", i, conv_->along(1, "channel"),
+                  conv_->tap_offset("r", "s")));
   load_weights("k0", "steps");
   tile_kernel_->multiply("", "steps");
   w().close();
@@ -303,17 +327,20 @@ Result<LoweredKernel> ImplicitGemm::run() {
   const std::int64_t column_tiles = ceil_div(problem_.columns, tile_.n);
   if (column_tiles * problem_.groups > 65535 || split_.slices > 65535)
     return internal_error("more column tiles, groups or slices than a grid holds");
-  builder_.emplace(entry_name(),
-                   context_.wide({problem_.padded_elements(), row_tiles * tile_.m,
-                                  split_.slices * context_.result.shape.elements(),
-                                  problem_.positions() * padded_columns(problem_.columns * problem_.groups)}));
+  builder_.emplace(
+      entry_name(),
+      context_.wide({problem_.padded_elements(), row_tiles * tile_.m,
+                     split_.slices * context_.result.shape.elements(),
+                     problem_.positions() * padded_columns(problem_.columns * problem_.groups)}));
   KernelBuilder& b = *builder_;
   b.prelude(prelude);
-  b.describe(fmt::format(
-      "Convolution {}x{} as a matrix product: rows are output pixels, columns output channels, the sum runs\n"
-      "over channels and taps. A block computes {} pixels x {} channels, a thread {} x {} of them.\n{}",
-      problem_.kernel_h, problem_.kernel_w, tile_.m, tile_.n, tile_.thread_m, tile_.thread_n,
-      explain_order(order_)));
+  b.describe(
+      fmt::format("Convolution {}x{} as a matrix product: rows are output pixels, columns output "
+                  "channels, the sum runs\n"
+                  "over channels and taps. A block computes {} pixels x {} channels, a thread {} x "
+                  "{} of them.\n{}",
+                  problem_.kernel_h, problem_.kernel_w, tile_.m, tile_.n, tile_.thread_m,
+                  tile_.thread_n, explain_order(order_)));
 
   b.operand(problem_.input);
   b.prepared(0, "weights");
@@ -325,7 +352,8 @@ Result<LoweredKernel> ImplicitGemm::run() {
   b.integer("out_w", problem_.out_w);
   conv_.emplace(b, problem_);
   stage_.declare(b);
-  tile_kernel_.emplace(context_, b, stage_, tile_, split_, x_tile(tile_.columns_fast, channel_lanes_), output());
+  tile_kernel_.emplace(context_, b, stage_, tile_, split_,
+                       x_tile(tile_.columns_fast, channel_lanes_), output());
 
   std::string column_tile = "blockIdx.y";
   if (problem_.groups > 1) {
@@ -334,7 +362,8 @@ Result<LoweredKernel> ImplicitGemm::run() {
     column_tile = "blockIdx.y - group * column_tiles";
   }
   tile_kernel_->begin("blockIdx.x", column_tile);
-  w().line(problem_.groups > 1 ? "const index_t column0 = group * columns;" : "const index_t column0 = 0;");
+  w().line(problem_.groups > 1 ? "const index_t column0 = group * columns;"
+                               : "const index_t column0 = 0;");
   if (split_.on || form_ != Form::kRuns) tile_kernel_->declare_slice("positions");
   declare_pixels();
   switch (form_) {
@@ -355,8 +384,8 @@ Result<LoweredKernel> ImplicitGemm::run() {
                                        static_cast<std::uint32_t>(column_tiles * problem_.groups),
                                        static_cast<std::uint32_t>(split_.slices)},
                                       tile_.block()));
-  lowered.preparations.push_back(
-      walk_major(problem_.weight, context_.operands[static_cast<std::size_t>(problem_.weight)].shape, order_));
+  lowered.preparations.push_back(walk_major(
+      problem_.weight, context_.operands[static_cast<std::size_t>(problem_.weight)].shape, order_));
   if (split_.on) {
     lowered.workspaces.push_back(split_workspace(context_, split_));
     lowered.launches.push_back(combine_launch(context_, stage_, split_));

@@ -1,5 +1,6 @@
-// Data movement: every op is one or two strided copies (concat: one per operand; pad: a fill and a copy),
-// whatever the storage layouts. Reshape and flatten number the elements logically on both sides.
+// Data movement: every op is one or two strided copies (concat: one per operand; pad: a fill and a
+// copy), whatever the storage layouts. Reshape and flatten number the elements logically on both
+// sides.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,8 @@ std::string element_type(ir::DType dtype) {
   return "float";
 }
 
-// A box of elements: position c in it is result[to + sum c * strides] = operand[from + sum c * strides].
+// A box of elements: position c in it is result[to + sum c * strides] = operand[from + sum c *
+// strides].
 struct Box {
   int operand = 0;
   std::int64_t to = 0, from = 0;
@@ -42,8 +44,10 @@ Launch box_copy(const KernelContext& context, Box box) {
   const std::string element = element_type(context.result.dtype);
   std::vector<Axis> axes = collapse(std::move(box.axes), UnitAxes::kDrop);
   KernelBuilder builder(fmt::format("copy_{}d", axes.size()), context.wide());
-  builder.describe("Copies a box of elements between two strided arrays, one element per thread, in the order in which\n"
-                   "they lie in the result.\n");
+  builder.describe(
+      "Copies a box of elements between two strided arrays, one element per thread, in the order "
+      "in which\n"
+      "they lie in the result.\n");
   // The parameter's name must not tell which operand it is: one PTX copies them all.
   const std::string in = builder.operand(box.operand, element, "in"), out = builder.result(element);
   const std::string to = builder.integer("to", box.to), from = builder.integer("from", box.from);
@@ -72,14 +76,16 @@ Launch renumber(const KernelContext& context, int operand) {
   auto side = [](const ir::TensorType& type) {
     std::vector<Axis> axes;
     const auto strides = ir::storage_strides(type.shape, type.layout);
-    for (std::size_t a = 0; a < type.shape.rank(); ++a) axes.push_back({type.shape[a], {strides[a]}});
+    for (std::size_t a = 0; a < type.shape.rank(); ++a)
+      axes.push_back({type.shape[a], {strides[a]}});
     return collapse(std::move(axes), UnitAxes::kDrop);
   };
   const ir::TensorType& in_type = context.operands[static_cast<std::size_t>(operand)];
   const std::vector<Axis> in_axes = side(in_type), out_axes = side(context.result);
   const std::string element = element_type(context.result.dtype);
   const std::int64_t elements = context.result.shape.elements();
-  KernelBuilder builder(fmt::format("reshape_{}d_{}d", in_axes.size(), out_axes.size()), context.wide());
+  KernelBuilder builder(fmt::format("reshape_{}d_{}d", in_axes.size(), out_axes.size()),
+                        context.wide());
   builder.describe("Element i in row-major order of one shape becomes element i of the other.\n");
   const std::string in = builder.operand(operand, element, "in"), out = builder.result(element);
   begin_elements(builder, elements);

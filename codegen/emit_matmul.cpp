@@ -1,5 +1,5 @@
-// Matrix products: matmul (leading axes broadcast), gemm (transposes, alpha, beta) and a 1x1 convolution
-// written as one, all as tiles over rows x columns of a strided problem.
+// Matrix products: matmul (leading axes broadcast), gemm (transposes, alpha, beta) and a 1x1
+// convolution written as one, all as tiles over rows x columns of a strided problem.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -14,7 +14,8 @@ namespace {
 
 using ir::Op;
 
-// The product along the axes of the result: strides of both operands per result axis, 0 where they stay.
+// The product along the axes of the result: strides of both operands per result axis, 0 where they
+// stay.
 struct Problem {
   int a = 0, b = 1;
   std::size_t column_axis = 0;
@@ -22,7 +23,7 @@ struct Problem {
   std::vector<std::int64_t> a_strides, b_strides;  // per result axis
   std::int64_t a_k = 0, b_k = 0;                   // along the reduction
   std::int64_t b_column = 1;
-  bool b_prepared = false;                         // rows of padded_columns(N)
+  bool b_prepared = false;  // rows of padded_columns(N)
 };
 
 Result<Problem> read_problem(const KernelContext& context, const ir::Node& node,
@@ -30,12 +31,15 @@ Result<Problem> read_problem(const KernelContext& context, const ir::Node& node,
   Problem p;
   p.a = context.operand_index(node.operands[0]);
   p.b = context.operand_index(node.operands[1]);
-  if (p.a < 0 || p.b < 0) return internal_error("a matrix product reads operands of the kernel only");
+  if (p.a < 0 || p.b < 0)
+    return internal_error("a matrix product reads operands of the kernel only");
   const ir::TensorType& a = context.operands[static_cast<std::size_t>(p.a)];
   const ir::TensorType& b = context.operands[static_cast<std::size_t>(p.b)];
-  if (a.dtype != ir::DType::kF32 || b.dtype != ir::DType::kF32 || context.result.dtype != ir::DType::kF32)
+  if (a.dtype != ir::DType::kF32 || b.dtype != ir::DType::kF32 ||
+      context.result.dtype != ir::DType::kF32)
     return internal_error("matrix product kernels are f32");
-  const auto as = ir::storage_strides(a.shape, a.layout), bs = ir::storage_strides(b.shape, b.layout);
+  const auto as = ir::storage_strides(a.shape, a.layout),
+             bs = ir::storage_strides(b.shape, b.layout);
   const std::size_t rank = context.result.shape.rank();
   p.a_strides.assign(rank, 0);
   p.b_strides.assign(rank, 0);
@@ -88,7 +92,8 @@ Result<Problem> read_problem(const KernelContext& context, const ir::Node& node,
 
 class MatmulEmitter {
  public:
-  MatmulEmitter(const KernelContext& context, const ir::Node& node, const Problem& problem, OutputStage& stage)
+  MatmulEmitter(const KernelContext& context, const ir::Node& node, const Problem& problem,
+                OutputStage& stage)
       : context_(context), node_(node), problem_(problem), stage_(stage) {}
 
   Result<LoweredKernel> run(std::vector<Preparation> preparations);
@@ -103,19 +108,21 @@ class MatmulEmitter {
   const ir::Node& node_;
   const Problem& problem_;
   OutputStage& stage_;
-  TileOutput output_;             // views: result, accesses, then a and b
+  TileOutput output_;  // views: result, accesses, then a and b
   std::int64_t rows_ = 1, batches_ = 1;
-  std::int64_t a_row_ = 0;        // stride of a along the row axis
-  bool rows_contiguous_ = false;  // lanes of the a tile run over rows
+  std::int64_t a_row_ = 0;                  // stride of a along the row axis
+  bool rows_contiguous_ = false;            // lanes of the a tile run over rows
   bool unit_row_ = false, unit_k_ = false;  // strides of a that are 1
   int vector_ = 1;
 };
 
-// Splits the axes other than the column's into batch axes (coordinates of a block) and one row axis.
+// Splits the axes other than the column's into batch axes (coordinates of a block) and one row
+// axis.
 void MatmulEmitter::lay_out() {
   const ir::Shape& shape = context_.result.shape;
   std::vector<std::vector<std::int64_t>> views{ir::storage_strides(shape, context_.result.layout)};
-  for (std::size_t i = 0; i < stage_.accesses().size(); ++i) views.push_back(stage_.strides(context_, i));
+  for (std::size_t i = 0; i < stage_.accesses().size(); ++i)
+    views.push_back(stage_.strides(context_, i));
   views.push_back(problem_.a_strides);
   views.push_back(problem_.b_strides);
   std::vector<Axis> axes;
@@ -127,7 +134,8 @@ void MatmulEmitter::lay_out() {
   }
   axes = collapse(std::move(axes), UnitAxes::kKeep);
   // Along rows b stays: a last axis along which it moves is a batch axis.
-  if (axes.back().strides.back() != 0) axes.push_back({1, std::vector<std::int64_t>(views.size(), 0)});
+  if (axes.back().strides.back() != 0)
+    axes.push_back({1, std::vector<std::int64_t>(views.size(), 0)});
   output_.row_axes = {axes.back()};
   axes.pop_back();
   rows_ = output_.row_axes[0].extent;
@@ -154,11 +162,14 @@ void MatmulEmitter::load_rows(KernelBuilder& builder, const Tile& tile, const Ti
     return unit ? index : index + " * " + stride;
   };
   const std::string row = rows_contiguous_ ? "kk" : "m", lane = rows_contiguous_ ? "m" : "kk";
-  strided_loop(w, tile.threads(), rows_contiguous_ ? tile.k : tile.m, rows_contiguous_ ? tile.m : tile.k, row, lane, [&] {
-    w.line("if (kk < steps)");
-    w.line(fmt::format("  {} = operand(m0 + m < rows ? {}[a_base + {} + {}] : 0.0f);", kernel.x_element("kk", "m"), a,
-                       times("(m0 + m)", unit_row_, "a_row"), times("(k0 + kk)", unit_k_, "a_k")));
-  });
+  strided_loop(
+      w, tile.threads(), rows_contiguous_ ? tile.k : tile.m, rows_contiguous_ ? tile.m : tile.k,
+      row, lane, [&] {
+        w.line("if (kk < steps)");
+        w.line(fmt::format("  {} = operand(m0 + m < rows ? {}[a_base + {} + {}] : 0.0f);",
+                           kernel.x_element("kk", "m"), a, times("(m0 + m)", unit_row_, "a_row"),
+                           times("(k0 + kk)", unit_k_, "a_k")));
+      });
 }
 
 // ws[kk][n] = b(k0 + kk, n0 + n) of a matrix that is read in place.
@@ -169,8 +180,10 @@ void MatmulEmitter::load_strided_columns(KernelBuilder& builder, const Tile& til
       problem_.b_column == 1 ? "" : " * " + builder.integer("b_column", problem_.b_column);
   strided_loop(w, tile.threads(), tile.k, tile.n, "kk", "n", [&] {
     w.line("if (kk < steps)");
-    w.line(fmt::format("  ws[kk][n] = operand(n0 + n < columns ? {}[b_base + (k0 + kk) * b_k + (n0 + n){}] : 0.0f);", b,
-                       step));
+    w.line(
+        fmt::format("  ws[kk][n] = operand(n0 + n < columns ? {}[b_base + (k0 + kk) * b_k + (n0 + "
+                    "n){}] : 0.0f);",
+                    b, step));
   });
 }
 
@@ -198,8 +211,10 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
                   context_.wide({row_tiles * tile.m, problem_.depth * padded_columns(columns),
                                  split.slices * context_.result.shape.elements()}));
   b.prelude(prelude);
-  b.describe(fmt::format("Matrix product in tiles: a block computes {} rows x {} columns, a thread {} x {} of them.\n{}",
-                         tile.m, tile.n, tile.thread_m, tile.thread_n, explain_order(*contract.order)));
+  b.describe(
+      fmt::format("Matrix product in tiles: a block computes {} rows x {} columns, a thread {} x "
+                  "{} of them.\n{}",
+                  tile.m, tile.n, tile.thread_m, tile.thread_n, explain_order(*contract.order)));
   CudaWriter& w = b.body();
   b.operand(problem_.a);
   if (problem_.b_prepared) {
@@ -218,16 +233,19 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
 
   const std::size_t a_view = output_.column_strides.size() - 2, b_view = a_view + 1;
   const bool batched = !output_.batch_axes.empty();
-  TileKernel kernel(context_, b, stage_, tile, split, x_tile(columns_fast, !rows_contiguous_), output_);
+  TileKernel kernel(context_, b, stage_, tile, split, x_tile(columns_fast, !rows_contiguous_),
+                    output_);
   std::string row_tile = "blockIdx.x";
   if (batched) {
-    w.line(fmt::format("const index_t batch = blockIdx.x / {};", b.integer("row_tiles", row_tiles)));
+    w.line(
+        fmt::format("const index_t batch = blockIdx.x / {};", b.integer("row_tiles", row_tiles)));
     row_tile = "blockIdx.x - batch * row_tiles";
   }
   kernel.begin(row_tile, "blockIdx.y");
   w.line("const index_t column0 = 0;");
   w.line(fmt::format("const index_t a_base = {};", kernel.batch_offset(a_view)));
-  if (!problem_.b_prepared) w.line(fmt::format("const index_t b_base = {};", kernel.batch_offset(b_view)));
+  if (!problem_.b_prepared)
+    w.line(fmt::format("const index_t b_base = {};", kernel.batch_offset(b_view)));
   kernel.declare_slice("depth");
   kernel.start_sums();
   w.line("");
@@ -246,10 +264,10 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
 
   LoweredKernel lowered;
   lowered.preparations = std::move(preparations);
-  lowered.launches.push_back(b.finish({static_cast<std::uint32_t>(row_tiles * batches_),
-                                       static_cast<std::uint32_t>(column_tiles),
-                                       static_cast<std::uint32_t>(split.slices)},
-                                      tile.block()));
+  lowered.launches.push_back(
+      b.finish({static_cast<std::uint32_t>(row_tiles * batches_),
+                static_cast<std::uint32_t>(column_tiles), static_cast<std::uint32_t>(split.slices)},
+               tile.block()));
   if (split.on) {
     lowered.workspaces.push_back(split_workspace(context_, split));
     lowered.launches.push_back(combine_launch(context_, stage_, split));

@@ -41,10 +41,12 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
   if (mean) {
     DRIFTC_TRY(prelude, sum_prelude(context.kernel.contract));
     builder.prelude(prelude);
-    builder.describe("Mean over a window, one output element per thread. Padding reads +0 and is added.\n" +
-                     explain_order(*context.kernel.contract.order));
+    builder.describe(
+        "Mean over a window, one output element per thread. Padding reads +0 and is added.\n" +
+        explain_order(*context.kernel.contract.order));
   } else {
-    builder.describe("Maximum over a window, one output element per thread. A NaN in the window wins.\n");
+    builder.describe(
+        "Maximum over a window, one output element per thread. A NaN in the window wins.\n");
   }
   const std::string in = builder.operand(operand), out = builder.result();
   begin_elements(builder, elements);
@@ -62,7 +64,8 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
   const std::string out_w = builder.integer("out_w", context.result.shape[3]);
   auto peel = [&](const std::string& name, const std::string& from, const std::string& extent,
                   const std::string& rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent, name));
+    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
+                       name));
   };
   if (nhwc) {
     peel("channel", "i", channels, "pixel");
@@ -82,10 +85,10 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
                     xs_w = stride("xs_w", 3);
   builder.integer("in_h", x.shape[2]);
   builder.integer("in_w", x.shape[3]);
-  w.line(fmt::format("const index_t y0 = out_y * {} - {}, x0 = out_x * {} - {};",
-                     builder.integer("stride_h", node->ints("stride")[0]),
-                     builder.integer("pad_h", pad[0]), builder.integer("stride_w", node->ints("stride")[1]),
-                     builder.integer("pad_w", pad[1])));
+  w.line(fmt::format(
+      "const index_t y0 = out_y * {} - {}, x0 = out_x * {} - {};",
+      builder.integer("stride_h", node->ints("stride")[0]), builder.integer("pad_h", pad[0]),
+      builder.integer("stride_w", node->ints("stride")[1]), builder.integer("pad_w", pad[1])));
   w.line(fmt::format("const index_t base = image{} + channel{};", xs_n, xs_c));
   std::string dilation_h, dilation_w;
   if (!mean) {
@@ -119,7 +122,8 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
   if (mean) {
     // count_include_pad counts the declared padding, never what ceil_mode adds beyond it.
     const bool with_pad = node->integer("count_include_pad") != 0;
-    w.comment(with_pad ? "Positions counted: image and padding." : "Positions counted: those in the image.");
+    w.comment(with_pad ? "Positions counted: image and padding."
+                       : "Positions counted: those in the image.");
     std::string low = "0", high_h = "in_h", high_w = "in_w";
     if (with_pad) {
       high_h = builder.integer("padded_h", x.shape[2] + pad[2]);
@@ -127,17 +131,22 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
     }
     auto span = [&](const std::string& name, const std::string& first, std::int64_t k,
                     const std::string& high) {
-      w.line(fmt::format("const index_t {0}_end = {1} + {2} < {3} ? {1} + {2} : {3};", name, first, k, high));
-      w.line(with_pad ? fmt::format("const index_t {0} = {0}_end - {1};", name, first)
-                      : fmt::format("const index_t {0} = {0}_end - ({1} > 0 ? {1} : 0);", name, first));
+      w.line(fmt::format("const index_t {0}_end = {1} + {2} < {3} ? {1} + {2} : {3};", name, first,
+                         k, high));
+      w.line(with_pad
+                 ? fmt::format("const index_t {0} = {0}_end - {1};", name, first)
+                 : fmt::format("const index_t {0} = {0}_end - ({1} > 0 ? {1} : 0);", name, first));
     };
     span("lines", "y0", kh, high_h);
     span("places", "x0", kw, high_w);
-    w.line("const float mean = __fdiv_rn(rounded(window.value), __int2float_rn((int)(lines * places)));");
+    w.line(
+        "const float mean = __fdiv_rn(rounded(window.value), __int2float_rn((int)(lines * "
+        "places)));");
     value = "mean";
   }
   ElementOffsets offsets(builder, context.result, views);
-  const std::string stored = pointwise.emit(builder, w, [&](std::size_t a) { return offsets(a); }, value);
+  const std::string stored = pointwise.emit(
+      builder, w, [&](std::size_t a) { return offsets(a); }, value);
   w.line(fmt::format("{}[i] = {};", out, stored));
   LoweredKernel lowered;
   lowered.launches.push_back(finish_elements(builder, elements));

@@ -1,5 +1,5 @@
-// Reductions over a whole axis or image: global average pooling (one thread per channel, or the lanes of a
-// warp with a shuffle tree) and softmax (one thread per row).
+// Reductions over a whole axis or image: global average pooling (one thread per channel, or the
+// lanes of a warp with a shuffle tree) and softmax (one thread per row).
 #include <fmt/format.h>
 
 #include "codegen/element_kernel.h"
@@ -37,17 +37,20 @@ Result<LoweredKernel> emit_reduce(const KernelContext& context) {
   if (!pointwise.label().empty()) entry += "_" + pointwise.label().substr(0, 48);
   KernelBuilder builder(entry, context.wide());
   builder.prelude(prelude);
-  builder.describe("Mean over all positions of one channel of one image.\n" + explain_order(*contract.order));
+  builder.describe("Mean over all positions of one channel of one image.\n" +
+                   explain_order(*contract.order));
   if (lanes > 1)
-    builder.describe(fmt::format(
-        "{0} lanes share a channel: lane l sums positions l, l + {0}, ...; then every lane adds the sum of the\n"
-        "lane whose number differs in one bit, from the highest bit to the lowest.\n",
-        lanes));
+    builder.describe(
+        fmt::format("{0} lanes share a channel: lane l sums positions l, l + {0}, ...; then every "
+                    "lane adds the sum of the\n"
+                    "lane whose number differs in one bit, from the highest bit to the lowest.\n",
+                    lanes));
   const std::string in = builder.operand(operand), out = builder.result();
   const std::string total = builder.integer("outputs", outputs);
   const std::string channels = builder.integer("channels", x.shape[1]);
   const std::string positions = builder.integer("positions", x.shape[2] * x.shape[3]);
-  const std::string step_n = times(builder, "xs_n", strides[0]), step_c = times(builder, "xs_c", strides[1]);
+  const std::string step_n = times(builder, "xs_n", strides[0]),
+                    step_c = times(builder, "xs_c", strides[1]);
   // Positions run row by row; in both layouts they lie at equal distances.
   const bool last = x.layout == ir::Layout::kNhwc;
   const std::string step_p = last ? " * " + builder.integer("xs_p", strides[3]) : "";
@@ -69,10 +72,12 @@ Result<LoweredKernel> emit_reduce(const KernelContext& context) {
     block = {static_cast<std::uint32_t>(lanes), per_block, 1};
     w.line("const int lane = threadIdx.x;");
     w.line(fmt::format("const index_t i = (index_t)blockIdx.x * {} + threadIdx.y;", per_block));
-    w.comment("Every thread takes part in the shuffles: those past the end read the last channel again.");
+    w.comment(
+        "Every thread takes part in the shuffles: those past the end read the last channel again.");
     w.line(fmt::format("const index_t source = i < {0} ? i : {0} - 1;", total));
   }
-  w.line(fmt::format("const index_t image = source / {0}, channel = source - image * {0};", channels));
+  w.line(
+      fmt::format("const index_t image = source / {0}, channel = source - image * {0};", channels));
   w.line(fmt::format("const index_t base = image{} + channel{};", step_n, step_c));
   w.line("Sum sum_of;");
   w.line("start(sum_of, 0.0f);");
@@ -85,13 +90,15 @@ Result<LoweredKernel> emit_reduce(const KernelContext& context) {
     w.line("  total = plus(total, __shfl_xor_sync(0xffffffffu, total, bit));");
     w.line(fmt::format("if (lane != 0 || i >= {}) return;", total));
   }
-  w.line(fmt::format("const float mean = __fdiv_rn(rounded(total), __int2float_rn((int){}));", positions));
+  w.line(fmt::format("const float mean = __fdiv_rn(rounded(total), __int2float_rn((int){}));",
+                     positions));
   ElementOffsets offsets(builder, context.result, views);
-  const std::string value = pointwise.emit(builder, w, [&](std::size_t a) { return offsets(a); }, "mean");
+  const std::string value = pointwise.emit(
+      builder, w, [&](std::size_t a) { return offsets(a); }, "mean");
   w.line(fmt::format("{}[i] = {};", out, value));
   LoweredKernel lowered;
-  lowered.launches.push_back(builder.finish(
-      {static_cast<std::uint32_t>(ceil_div(outputs, per_block)), 1, 1}, block));
+  lowered.launches.push_back(
+      builder.finish({static_cast<std::uint32_t>(ceil_div(outputs, per_block)), 1, 1}, block));
   return lowered;
 }
 
@@ -107,7 +114,8 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context) {
   const ir::TensorType& x = context.operands[static_cast<std::size_t>(operand)];
   const std::size_t rank = x.shape.rank();
   const std::int64_t given = node->integer("axis");
-  const auto axis = static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(rank) : given);
+  const auto axis =
+      static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(rank) : given);
   const auto in_strides = ir::storage_strides(x.shape, x.layout);
   const auto out_strides = ir::storage_strides(context.result.shape, context.result.layout);
   std::vector<Axis> axes;
@@ -120,8 +128,9 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context) {
   KernelBuilder builder("softmax" + sum_suffix(contract), context.wide());
   builder.prelude(prelude);
   builder.prelude(exp_prelude());
-  builder.describe("Softmax along one axis, one row per thread: maximum, sum of exp(x - max), quotients.\n" +
-                   explain_order(*contract.order));
+  builder.describe(
+      "Softmax along one axis, one row per thread: maximum, sum of exp(x - max), quotients.\n" +
+      explain_order(*contract.order));
   const std::string in = builder.operand(operand), out = builder.result();
   builder.integer("rows", rows);
   builder.integer("length", x.shape[axis]);
@@ -133,7 +142,8 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context) {
   IndexCode code(builder, collapse(std::move(axes), UnitAxes::kDrop));
   const std::size_t views[] = {0, 1};
   code.declare_coordinates(w, "i", views);
-  w.line(fmt::format("const index_t to = {}, from = {};", code.offset(0, "i"), code.offset(1, "i")));
+  w.line(
+      fmt::format("const index_t to = {}, from = {};", code.offset(0, "i"), code.offset(1, "i")));
   w.line("float best = __uint_as_float(0xff800000u);  // -inf; a NaN wins");
   w.open("for (index_t k = 0; k < length; ++k)");
   w.line(fmt::format("const float v = {}[from + k{}];", in, in_step));
@@ -142,11 +152,13 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context) {
   w.line("Sum row;");
   w.line("start(row, 0.0f);");
   w.line("for (index_t k = 0; k < length; ++k)");
-  w.line(fmt::format("  add_value(row, exp_by_steps(__fsub_rn({}[from + k{}], best)));", in, in_step));
+  w.line(
+      fmt::format("  add_value(row, exp_by_steps(__fsub_rn({}[from + k{}], best)));", in, in_step));
   w.line("const float total = rounded(row.value);");
   w.line("for (index_t k = 0; k < length; ++k)");
-  w.line(fmt::format("  {}[to + k{}] = __fdiv_rn(exp_by_steps(__fsub_rn({}[from + k{}], best)), total);", out,
-                     out_step, in, in_step));
+  w.line(fmt::format(
+      "  {}[to + k{}] = __fdiv_rn(exp_by_steps(__fsub_rn({}[from + k{}], best)), total);", out,
+      out_step, in, in_step));
   LoweredKernel lowered;
   lowered.launches.push_back(finish_elements(builder, rows));
   return lowered;

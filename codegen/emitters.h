@@ -1,4 +1,5 @@
-// The emitters, one per family of algorithms. Private to codegen; `lower` (lower.h) chooses among them.
+// The emitters, one per family of algorithms. Private to codegen; `lower` (lower.h) chooses among
+// them.
 #pragma once
 
 #include <vector>

@@ -34,7 +34,10 @@ bool needs_wide(std::span<const std::int64_t> counts) {
 }
 
 IndexCode::IndexCode(KernelBuilder& builder, std::vector<Axis> axes, std::string prefix)
-    : builder_(builder), axes_(std::move(axes)), prefix_(std::move(prefix)), extent_names_(axes_.size()) {}
+    : builder_(builder),
+      axes_(std::move(axes)),
+      prefix_(std::move(prefix)),
+      extent_names_(axes_.size()) {}
 
 std::string IndexCode::extent_name(std::size_t axis) {
   if (extent_names_[axis].empty())

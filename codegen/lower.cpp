@@ -21,7 +21,8 @@ bool KernelContext::wide(std::vector<std::int64_t> counts) const {
   return needs_wide(counts);
 }
 
-Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node, const LowerOptions& options) {
+Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node,
+                            const LowerOptions& options) {
   const ir::Node& node = graph.node(kernel_node);
   DRIFTC_ASSERT(node.op == ir::Op::kKernel && node.kernel != nullptr, "lower takes kernel nodes");
   const ir::Kernel& kernel = *node.kernel;

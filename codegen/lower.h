@@ -1,5 +1,5 @@
-// ir::Kernel -> CUDA C++. The contract is obeyed exactly or refused: an order that no emitter of the
-// algorithm has is an internal error (passes ask ir::supports_order before they decide).
+// ir::Kernel -> CUDA C++. The contract is obeyed exactly or refused: an order that no emitter of
+// the algorithm has is an internal error (passes ask ir::supports_order before they decide).
 #pragma once
 
 #include "codegen/lowered_kernel.h"
@@ -12,7 +12,9 @@ struct LowerOptions {
   bool force_wide_index = false;
 };
 
-// `kernel_node` is a kKernel node of `graph`; its operands' and result's types (with layout) are the graph's.
-Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node, const LowerOptions& options = {});
+// `kernel_node` is a kKernel node of `graph`; its operands' and result's types (with layout) are
+// the graph's.
+Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node,
+                            const LowerOptions& options = {});
 
 }  // namespace driftc::codegen

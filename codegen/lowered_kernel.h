@@ -1,8 +1,10 @@
-// A kernel as code generation leaves it: CUDA C++ text and everything needed to launch it, with no pointers
-// in it. The runner (runtime/kernel_runner.h) and, later, the CUDA driver executor interpret it alike.
+// A kernel as code generation leaves it: CUDA C++ text and everything needed to launch it, with no
+// pointers in it. The runner (runtime/kernel_runner.h) and, later, the CUDA driver executor
+// interpret it alike.
 //
-// Shapes, strides, pads and scalars are arguments, so that one source (hence one PTX) serves every kernel of
-// the same structure: algorithm, contract, schedule, kernel size, epilogue, layouts and element type.
+// Shapes, strides, pads and scalars are arguments, so that one source (hence one PTX) serves every
+// kernel of the same structure: algorithm, contract, schedule, kernel size, epilogue, layouts and
+// element type.
 #pragma once
 
 #include <array>

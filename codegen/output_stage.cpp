@@ -14,7 +14,8 @@ Result<OutputStage> OutputStage::plan(const KernelContext& context, const ir::No
   if (reduction.op == ir::Op::kGemm) {
     out.alpha_ = static_cast<float>(reduction.number("alpha"));
     out.beta_ = biased ? static_cast<float>(reduction.number("beta")) : 1.0f;
-    if (out.alpha_ != 1.0f && biased && point != ir::BiasPoint::kStored && point != ir::BiasPoint::kNone)
+    if (out.alpha_ != 1.0f && biased && point != ir::BiasPoint::kStored &&
+        point != ir::BiasPoint::kNone)
       return internal_error("gemm with alpha adds its bias after the rounding only");
   }
   if (!biased) return out;
@@ -55,14 +56,15 @@ void OutputStage::declare(KernelBuilder& builder) {
   beta_name_ = beta_ == 1.0f ? "" : builder.real("beta", beta_);
 }
 
-std::string OutputStage::emit_bias(KernelBuilder& builder, const Pointwise::OffsetOf& offset) const {
+std::string OutputStage::emit_bias(KernelBuilder& builder,
+                                   const Pointwise::OffsetOf& offset) const {
   const std::string load =
       fmt::format("{}[{}]", builder.operand(accesses()[*bias_].operand), offset(*bias_));
   return beta_name_.empty() ? load : fmt::format("__fmul_rn({}, {})", beta_name_, load);
 }
 
-std::string OutputStage::emit(KernelBuilder& builder, CudaWriter& w, const Pointwise::OffsetOf& offset,
-                              const std::string& total) const {
+std::string OutputStage::emit(KernelBuilder& builder, CudaWriter& w,
+                              const Pointwise::OffsetOf& offset, const std::string& total) const {
   std::string sum = total;
   if (bias_ && point_ == ir::BiasPoint::kLast)
     sum = fmt::format("plus({}, (total_t){})", sum, emit_bias(builder, offset));
@@ -73,7 +75,8 @@ std::string OutputStage::emit(KernelBuilder& builder, CudaWriter& w, const Point
     value = "scaled";
   }
   if (bias_ && point_ == ir::BiasPoint::kStored) {
-    w.line(fmt::format("const float biased = __fadd_rn({}, {});", value, emit_bias(builder, offset)));
+    w.line(
+        fmt::format("const float biased = __fadd_rn({}, {});", value, emit_bias(builder, offset)));
     value = "biased";
   }
   return pointwise_.emit(builder, w, offset, value);

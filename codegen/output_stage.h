@@ -1,6 +1,6 @@
-// From the sum of an output element to the value that is stored: bias, rounding to f32, gemm's alpha and
-// beta, then the pointwise nodes fused to the reduction. The same code ends a kernel, or, when the sum was
-// split, the kernel that combines the slices.
+// From the sum of an output element to the value that is stored: bias, rounding to f32, gemm's
+// alpha and beta, then the pointwise nodes fused to the reduction. The same code ends a kernel, or,
+// when the sum was split, the kernel that combines the slices.
 #pragma once
 
 #include "codegen/emitters.h"
@@ -10,8 +10,8 @@ namespace driftc::codegen {
 
 class OutputStage {
  public:
-  // `reduction` is the body's reduction node; its bias (conv2d, conv1x1_matmul: operand 2, gemm: c) is added
-  // where the contract's order says.
+  // `reduction` is the body's reduction node; its bias (conv2d, conv1x1_matmul: operand 2, gemm: c)
+  // is added where the contract's order says.
   static Result<OutputStage> plan(const KernelContext& context, const ir::Node& reduction);
 
   const std::vector<Access>& accesses() const { return pointwise_.accesses(); }

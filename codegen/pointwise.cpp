@@ -90,8 +90,7 @@ class Pointwise::Planner {
       case Op::kAdd:
       case Op::kSub:
         if (out_.contract_) {
-          const auto site =
-              ir::contraction_site(body_, id, uses_, [](ir::NodeId) { return true; });
+          const auto site = ir::contraction_site(body_, id, uses_, [](ir::NodeId) { return true; });
           if (site) return fused(node, *site, axes);
         }
         [[fallthrough]];
@@ -119,8 +118,8 @@ class Pointwise::Planner {
         break;
       }
       default:
-        return internal_error(
-            fmt::format("'{}' has no pointwise form: it cannot be fused here", ir::info(node.op).name));
+        return internal_error(fmt::format("'{}' has no pointwise form: it cannot be fused here",
+                                          ir::info(node.op).name));
     }
     return push(std::move(s), node.op);
   }
@@ -147,7 +146,8 @@ class Pointwise::Planner {
   }
 
   Result<Term> push(Step s, Op op) {
-    out_.label_ += (out_.label_.empty() ? "" : "_") + std::string(s.fused ? "fma" : ir::info(op).name);
+    out_.label_ +=
+        (out_.label_.empty() ? "" : "_") + std::string(s.fused ? "fma" : ir::info(op).name);
     out_.steps_.push_back(std::move(s));
     return Term{Term::Kind::kStep, out_.steps_.size() - 1};
   }
@@ -172,7 +172,8 @@ class Pointwise::Planner {
 Result<Pointwise> Pointwise::plan(const ir::Graph& body, const ir::NumericContract& contract,
                                   std::optional<ir::ValueId> root) {
   if (contract.inner != ir::Precision::kF32 || contract.ftz)
-    return internal_error("the emitter keeps f32 between the ops of a kernel and never flushes subnormals");
+    return internal_error(
+        "the emitter keeps f32 between the ops of a kernel and never flushes subnormals");
   Pointwise out;
   out.contract_ = contract.contract;
   DRIFTC_CHECK(Planner(out, body, root).run());
@@ -247,8 +248,8 @@ std::string Pointwise::emit(KernelBuilder& builder, CudaWriter& w, const OffsetO
       case Op::kBatchNorm:
         w.comment("batch_norm: (x - mean) / sqrt(var + epsilon) * scale + shift");
         w.line(fmt::format("const float {}_d = __fsub_rn({}, {});", name, a[0], a[3]));
-        w.line(fmt::format("const float {}_i = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn({}, {})));", name,
-                           a[4], scalar_names_[s.scalars[0]]));
+        w.line(fmt::format("const float {}_i = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn({}, {})));",
+                           name, a[4], scalar_names_[s.scalars[0]]));
         w.line(fmt::format("const float {0}_n = __fmul_rn({0}_d, {0}_i);", name));
         if (contract_) {
           set(fmt::format("__fmaf_rn({}_n, {}, {})", name, a[1], a[2]), "contracted");

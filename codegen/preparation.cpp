@@ -14,7 +14,8 @@ std::string walk_text(const Preparation& p) {
 }  // namespace
 
 std::string to_string(const Preparation& p) {
-  if (p.kind == Preparation::Kind::kTransposed) return fmt::format("transposed(operand={})", p.operand);
+  if (p.kind == Preparation::Kind::kTransposed)
+    return fmt::format("transposed(operand={})", p.operand);
   return fmt::format("walk_major(operand={}, walk={})", p.operand, walk_text(p));
 }
 
@@ -55,7 +56,8 @@ ir::Tensor prepare(const Preparation& p, const ir::Tensor& operand) {
   }
 
   // The walk is the denotation of a plain chain: the one place that knows what "rsc" means.
-  DRIFTC_ASSERT(shape.rank() == 4 && shape[1] * shape[2] * shape[3] == rows, "operand of another shape");
+  DRIFTC_ASSERT(shape.rank() == 4 && shape[1] * shape[2] * shape[3] == rows,
+                "operand of another shape");
   if (rows == 0 || shape[0] == 0) return out;
   ir::ReductionOrder order;
   order.walk = p.walk;
@@ -66,7 +68,8 @@ ir::Tensor prepare(const Preparation& p, const ir::Tensor& operand) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int64_t position = leaves[static_cast<std::size_t>(row)];
     for (std::int64_t k = 0; k < shape[0]; ++k)
-      to[static_cast<std::size_t>(row * columns + k)] = in[static_cast<std::size_t>(k * rows + position)];
+      to[static_cast<std::size_t>(row * columns + k)] =
+          in[static_cast<std::size_t>(k * rows + position)];
   }
   return out;
 }

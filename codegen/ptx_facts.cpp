@@ -8,7 +8,8 @@ namespace driftc::codegen {
 namespace {
 
 bool has(std::string_view opcode, std::string_view part) {  // a whole ".part"
-  for (std::size_t at = opcode.find(part); at != std::string_view::npos; at = opcode.find(part, at + 1)) {
+  for (std::size_t at = opcode.find(part); at != std::string_view::npos;
+       at = opcode.find(part, at + 1)) {
     const std::size_t end = at + part.size();
     if (end == opcode.size() || opcode[end] == '.') return true;
   }
@@ -35,8 +36,8 @@ PtxFacts ptx_facts(std::string_view ptx) {
     }
     const std::string_view op = line.substr(0, line.find_first_of(" \t;"));
     if (op.empty() || op[0] < 'a' || op[0] > 'z') continue;
-    const bool floating = has(op, ".f32") || has(op, ".f64") || has(op, ".f16") || has(op, ".f16x2") ||
-                          has(op, ".bf16") || has(op, ".bf16x2");
+    const bool floating = has(op, ".f32") || has(op, ".f64") || has(op, ".f16") ||
+                          has(op, ".f16x2") || has(op, ".bf16") || has(op, ".bf16x2");
     bool offence = false;
     if (has(op, ".approx") || has(op, ".full")) ++facts.approx, offence = true;
     if (has(op, ".ftz")) ++facts.ftz, offence = true;
@@ -53,7 +54,8 @@ PtxFacts ptx_facts(std::string_view ptx) {
         offence |= !rounded;
       }
     }
-    if (offence && std::find(facts.offences.begin(), facts.offences.end(), op) == facts.offences.end())
+    if (offence &&
+        std::find(facts.offences.begin(), facts.offences.end(), op) == facts.offences.end())
       facts.offences.emplace_back(op);
   }
   return facts;
@@ -62,8 +64,8 @@ PtxFacts ptx_facts(std::string_view ptx) {
 Result<void> check_ptx(std::string_view ptx, std::string_view name) {
   const PtxFacts facts = ptx_facts(ptx);
   if (facts.offences.empty()) return {};
-  return internal_error(fmt::format("the PTX of '{}' holds {}: its bits would depend on the assembler", name,
-                                    facts.offences[0]));
+  return internal_error(fmt::format(
+      "the PTX of '{}' holds {}: its bits would depend on the assembler", name, facts.offences[0]));
 }
 
 }  // namespace driftc::codegen

@@ -1,5 +1,6 @@
-// Facts about PTX text that tests and reports rely on: how much arithmetic of which kind it holds, and whether
-// every rounding is pinned (numerics.md 2.2: ptxas may fuse an unsuffixed mul with an add).
+// Facts about PTX text that tests and reports rely on: how much arithmetic of which kind it holds,
+// and whether every rounding is pinned (numerics.md 2.2: ptxas may fuse an unsuffixed mul with an
+// add).
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@
 namespace driftc::codegen {
 
 struct PtxFacts {
-  int fma_rn = 0;         // fma.rn.{f32,f64}, scalar
+  int fma_rn = 0;  // fma.rn.{f32,f64}, scalar
   int mul_rn = 0;
-  int add_rn = 0;         // add and sub
-  int mul_unsuffixed = 0; // f32 or f64 without a rounding
+  int add_rn = 0;          // add and sub
+  int mul_unsuffixed = 0;  // f32 or f64 without a rounding
   int add_unsuffixed = 0;
-  int approx = 0;         // any .approx or .full
+  int approx = 0;  // any .approx or .full
   int ftz = 0;
   int mma = 0;
   std::vector<std::string> offences;  // instructions our kernels never contain, each once, in order

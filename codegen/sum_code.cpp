@@ -12,7 +12,8 @@ namespace driftc::codegen {
 using ir::Arith;
 
 bool sums_in_f64(const ir::NumericContract& contract) {
-  return contract.acc == ir::Precision::kF64 || (contract.order && contract.order->arith == Arith::kF64);
+  return contract.acc == ir::Precision::kF64 ||
+         (contract.order && contract.order->arith == Arith::kF64);
 }
 
 std::string sum_suffix(const ir::NumericContract& contract) {
@@ -41,14 +42,17 @@ Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contr
   std::vector<DeviceFunction> out;
   const std::string inline_ = "static __device__ __forceinline__ ";
   auto types = [&](std::string text) { out.push_back({"", std::move(text)}); };
-  auto function = [&](const std::string& result, const std::string& name, const std::string& parameters,
-                      const std::string& body, const std::string& comment = "") {
-    out.push_back({name, comment + inline_ + result + " " + name + "(" + parameters + ") { " + body + " }\n"});
+  auto function = [&](const std::string& result, const std::string& name,
+                      const std::string& parameters, const std::string& body,
+                      const std::string& comment = "") {
+    out.push_back({name, comment + inline_ + result + " " + name + "(" + parameters + ") { " +
+                             body + " }\n"});
   };
   types(f64 ? "using total_t = double;\n" : "using total_t = float;\n");
   if (f64) {
-    types("// The running sum of one output, in f64; one rounding to f32 at the end.\n"
-          "struct Sum { double value; };\n");
+    types(
+        "// The running sum of one output, in f64; one rounding to f32 at the end.\n"
+        "struct Sum { double value; };\n");
     function("void", "start", "Sum& s, float v", "s.value = (double)v;");
     function("void", "add_product", "Sum& s, float x, float w",
              "s.value = __fma_rn((double)x, (double)w, s.value);");
@@ -57,28 +61,31 @@ Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contr
     function("float", "rounded", "double total", "return __double2float_rn(total);");
   } else {
     if (arith == Arith::kKahan) {
-      types("// The running sum of one output and what its roundings lost so far (Kahan).\n"
-            "struct Sum { float value, lost; };\n");
+      types(
+          "// The running sum of one output and what its roundings lost so far (Kahan).\n"
+          "struct Sum { float value, lost; };\n");
       function("void", "start", "Sum& s, float v", "s.value = v; s.lost = 0.0f;");
-      out.push_back({"add_value", inline_ +
-                                      "void add_value(Sum& s, float x) {\n"
-                                      "  const float y = __fsub_rn(x, s.lost);\n"
-                                      "  const float t = __fadd_rn(s.value, y);\n"
-                                      "  s.lost = __fsub_rn(__fsub_rn(t, s.value), y);\n"
-                                      "  s.value = t;\n"
-                                      "}\n"});
+      out.push_back({"add_value", inline_ + "void add_value(Sum& s, float x) {\n"
+                                            "  const float y = __fsub_rn(x, s.lost);\n"
+                                            "  const float t = __fadd_rn(s.value, y);\n"
+                                            "  s.lost = __fsub_rn(__fsub_rn(t, s.value), y);\n"
+                                            "  s.value = t;\n"
+                                            "}\n"});
       function("void", "add_product", "Sum& s, float x, float w", "add_value(s, __fmul_rn(x, w));");
     } else {
       types("struct Sum { float value; };  // the running sum of one output\n");
       function("void", "start", "Sum& s, float v", "s.value = v;");
       function("void", "add_value", "Sum& s, float x", "s.value = __fadd_rn(s.value, x);");
       if (arith == Arith::kFma) {
-        function("void", "add_product", "Sum& s, float x, float w", "s.value = __fmaf_rn(x, w, s.value);",
-                 "// One rounding: the compiler may neither split an __fmaf_rn nor fuse anything else.\n");
-      } else {
         function("void", "add_product", "Sum& s, float x, float w",
-                 "s.value = __fadd_rn(s.value, __fmul_rn(x, w));",
-                 "// Two roundings, of the product and of the sum; the _rn forms are never fused.\n");
+                 "s.value = __fmaf_rn(x, w, s.value);",
+                 "// One rounding: the compiler may neither split an __fmaf_rn nor fuse anything "
+                 "else.\n");
+      } else {
+        function(
+            "void", "add_product", "Sum& s, float x, float w",
+            "s.value = __fadd_rn(s.value, __fmul_rn(x, w));",
+            "// Two roundings, of the product and of the sum; the _rn forms are never fused.\n");
       }
     }
     function("float", "plus", "float a, float b", "return __fadd_rn(a, b);");
@@ -89,20 +96,24 @@ Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contr
       function("float", "operand", "float x", "return x;");
       break;
     case ir::Precision::kTf32Trunc:
-      function("float", "operand", "float x", "return __uint_as_float(__float_as_uint(x) & 0xFFFFE000u);",
+      function("float", "operand", "float x",
+               "return __uint_as_float(__float_as_uint(x) & 0xFFFFE000u);",
                "// TF32 by truncation: the low 13 bits are dropped.\n");
       break;
     case ir::Precision::kTf32Rna:
-      out.push_back({"operand", "// TF32, nearest, ties away from zero; infinities and NaN are only truncated.\n" +
-                                    inline_ +
-                                    "float operand(float x) {\n"
-                                    "  const unsigned bits = __float_as_uint(x);\n"
-                                    "  const unsigned half = (bits & 0x7F800000u) == 0x7F800000u ? 0u : 0x1000u;\n"
-                                    "  return __uint_as_float((bits + half) & 0xFFFFE000u);\n"
-                                    "}\n"});
+      out.push_back(
+          {"operand",
+           "// TF32, nearest, ties away from zero; infinities and NaN are only truncated.\n" +
+               inline_ +
+               "float operand(float x) {\n"
+               "  const unsigned bits = __float_as_uint(x);\n"
+               "  const unsigned half = (bits & 0x7F800000u) == 0x7F800000u ? 0u : 0x1000u;\n"
+               "  return __uint_as_float((bits + half) & 0xFFFFE000u);\n"
+               "}\n"});
       break;
     default:
-      return internal_error(fmt::format("no emitter for operands in {} yet", ir::name_of(contract.in)));
+      return internal_error(
+          fmt::format("no emitter for operands in {} yet", ir::name_of(contract.in)));
   }
   return out;
 }
@@ -130,8 +141,9 @@ std::string explain_order(const ir::ReductionOrder& order) {
   out += ", starting from ";
   out += order.bias == ir::BiasPoint::kFirst ? "the bias.\n" : "+0.\n";
   if (order.split > 1)
-    out += fmt::format("The positions are cut into {} slices, summed by different blocks and combined after.\n",
-                       order.split);
+    out += fmt::format(
+        "The positions are cut into {} slices, summed by different blocks and combined after.\n",
+        order.split);
   return out;
 }
 
@@ -147,19 +159,22 @@ std::vector<DeviceFunction> exp_prelude() {
   const ir::ExpTable<float>& table = ir::exp_table<float>();
   auto text = [](const ir::ExpArgument<float>& a) {
     const std::string sign = a.negated ? "-" : "";
-    return sign + (a.reg == ir::ExpRegister::kConstant ? literal(a.constant) : std::string(ir::name_of(a.reg)));
+    return sign + (a.reg == ir::ExpRegister::kConstant ? literal(a.constant)
+                                                       : std::string(ir::name_of(a.reg)));
   };
   CudaWriter w;
   w.comment("exp(x) by the step table of ir/exp_steps.h: the interpreter runs the same steps.");
   w.open("static __device__ __forceinline__ float exp_by_steps(float x)");
   w.line("if (x != x) return __uint_as_float(0x7fffffffu);");
-  w.line(fmt::format("if (x > {}) return __uint_as_float(0x7f800000u);", literal(table.overflow_above)));
+  w.line(fmt::format("if (x > {}) return __uint_as_float(0x7f800000u);",
+                     literal(table.overflow_above)));
   w.line(fmt::format("if (x < {}) return 0.0f;", literal(table.underflow_below)));
   w.line("float t, k, r, p;");
   for (const auto& step : table.steps)
-    w.line(fmt::format("{} = __fmaf_rn({}, {}, {});", ir::name_of(step.to), text(step.a), text(step.b),
-                       text(step.c)));
-  w.line(fmt::format("const int n = (int)(__float_as_uint(t) - __float_as_uint({}));", literal(table.magic)));
+    w.line(fmt::format("{} = __fmaf_rn({}, {}, {});", ir::name_of(step.to), text(step.a),
+                       text(step.b), text(step.c)));
+  w.line(fmt::format("const int n = (int)(__float_as_uint(t) - __float_as_uint({}));",
+                     literal(table.magic)));
   w.line("const int h = n >> 1;  // 2^n in two steps, so that each factor is a normal number");
   auto power = [&](std::string_view e) {
     return fmt::format("__uint_as_float((unsigned)({} + {}) << {})", e, table.exponent_bias,

@@ -1,5 +1,6 @@
-// Device functions that give one sum its arithmetic: struct Sum and the few functions every reduction kernel
-// is written with. The kernels decide the order of the calls; this decides the rounding of each.
+// Device functions that give one sum its arithmetic: struct Sum and the few functions every
+// reduction kernel is written with. The kernels decide the order of the calls; this decides the
+// rounding of each.
 //
 //   total_t                  float, or double under f64 arithmetic
 //   Sum                      the running sum of one output (kahan: and what was lost)

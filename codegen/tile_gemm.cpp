@@ -38,15 +38,16 @@ TileKernel::TileKernel(const KernelContext& context, KernelBuilder& builder, Out
 void TileKernel::begin(const std::string& row_tile, const std::string& column_tile) {
   CudaWriter& w = builder_.body();
   const int padding = x_layout_ == XTile::kByPositionPadded ? 1 : 0;
-  w.line(x_layout_ == XTile::kByRow ? fmt::format("__shared__ __align__(16) float xs[{}][{}];", tile_.m, tile_.k)
-                                    : fmt::format("__shared__ float xs[{}][{}];", tile_.k, tile_.m + padding));
+  w.line(x_layout_ == XTile::kByRow
+             ? fmt::format("__shared__ __align__(16) float xs[{}][{}];", tile_.m, tile_.k)
+             : fmt::format("__shared__ float xs[{}][{}];", tile_.k, tile_.m + padding));
   w.line(fmt::format("__shared__ __align__(16) float ws[{}][{}];", tile_.k, tile_.n));
   const char* fast = tile_.columns_fast ? "n" : "m";
   const char* slow = tile_.columns_fast ? "m" : "n";
   w.line(fmt::format("const int {}_thread = threadIdx.x, {}_thread = threadIdx.y;", fast, slow));
   w.line(fmt::format("const int t = threadIdx.y * {} + threadIdx.x;", tile_.block()[0]));
-  w.line(fmt::format("const index_t m0 = (index_t)({}) * {}, n0 = (index_t)({}) * {};", row_tile, tile_.m,
-                     column_tile, tile_.n));
+  w.line(fmt::format("const index_t m0 = (index_t)({}) * {}, n0 = (index_t)({}) * {};", row_tile,
+                     tile_.m, column_tile, tile_.n));
   if (batch_) {
     std::vector<std::size_t> views(output_.column_strides.size());
     std::iota(views.begin(), views.end(), std::size_t{0});
@@ -63,7 +64,8 @@ void TileKernel::declare_slice(const std::string& positions) {
   const std::string length = builder_.integer("slice_length", split_.length);
   w.comment("The slice of the reduction that this block sums.");
   w.line(fmt::format("const index_t begin = (index_t)blockIdx.z * {};", length));
-  w.line(fmt::format("const index_t end = begin + {0} < {1} ? begin + {0} : {1};", length, positions));
+  w.line(
+      fmt::format("const index_t end = begin + {0} < {1} ? begin + {0} : {1};", length, positions));
 }
 
 std::string TileKernel::view_offset(std::size_t view) {
@@ -118,12 +120,14 @@ void TileKernel::start_sums() {
   w.line("#pragma unroll");
   w.line(fmt::format("  for (int j = 0; j < {}; ++j) start(acc[i][j], 0.0f);", tile_.thread_n));
   if (!stage_.starts_with_bias()) return;
-  w.comment(split_.on ? "The first slice starts with the bias instead of +0." : "Sums start with the bias.");
+  w.comment(split_.on ? "The first slice starts with the bias instead of +0."
+                      : "Sums start with the bias.");
   if (split_.on) w.open("if (blockIdx.z == 0)");
   const std::size_t view = stage_.bias_access() + 1;
   for_each_output({view}, view_offset(view) == "at", [&] {
-    w.line(fmt::format("start(acc[i][j], {});",
-                       stage_.emit_bias(builder_, [&](std::size_t a) { return view_offset(a + 1); })));
+    w.line(fmt::format("start(acc[i][j], {});", stage_.emit_bias(builder_, [&](std::size_t a) {
+      return view_offset(a + 1);
+    })));
   });
   if (split_.on) w.close();
 }
@@ -137,15 +141,18 @@ void TileKernel::multiply(const std::string& lo, const std::string& hi) {
     w.line(fmt::format("for (int i = 0; i < {}; ++i) x[i] = {};", tile_.thread_m,
                        x_element("kk", fmt::format("m_thread + i * {}", tile_.m_threads()))));
     w.line("#pragma unroll");
-    w.line(fmt::format("for (int j = 0; j < {}; ++j) f[j] = ws[kk][n_thread + j * {}];", tile_.thread_n,
-                       tile_.n_threads()));
+    w.line(fmt::format("for (int j = 0; j < {}; ++j) f[j] = ws[kk][n_thread + j * {}];",
+                       tile_.thread_n, tile_.n_threads()));
     w.line("#pragma unroll");
     w.line(fmt::format("for (int j = 0; j < {}; ++j)", tile_.thread_n));
     w.line("#pragma unroll");
-    w.line(fmt::format("  for (int i = 0; i < {}; ++i) add_product(acc[i][j], x[i], f[j]);", tile_.thread_m));
+    w.line(fmt::format("  for (int i = 0; i < {}; ++i) add_product(acc[i][j], x[i], f[j]);",
+                       tile_.thread_m));
   };
-  w.comment("A whole step is unrolled; a tail stops where the positions end, so that no sum ever meets a\n"
-            "product that is not in its order (adding a zero product would turn -0 into +0).");
+  w.comment(
+      "A whole step is unrolled; a tail stops where the positions end, so that no sum ever meets "
+      "a\n"
+      "product that is not in its order (adding a zero product would turn -0 into +0).");
   const std::string whole = lo.empty() ? fmt::format("{} == {}", hi, tile_.k)
                                        : fmt::format("{} == 0 && {} == {}", lo, hi, tile_.k);
   w.open(fmt::format("if ({})", whole));
@@ -163,7 +170,8 @@ void TileKernel::store() {
   std::vector<std::size_t> views{0};
   w.line("");
   if (split_.on) {
-    const std::string part = builder_.workspace(0, "part", sums_in_f64(context_.kernel.contract) ? "double" : "float", true);
+    const std::string part = builder_.workspace(
+        0, "part", sums_in_f64(context_.kernel.contract) ? "double" : "float", true);
     const std::string elements = builder_.integer("elements", context_.result.shape.elements());
     for_each_output(views, true, [&] {
       if (split_.atomic) {
@@ -189,13 +197,15 @@ void TileKernel::load_columns(const std::string& matrix, const std::string& colu
   const int lanes = tile_.n / vector;
   strided_loop(w, tile_.threads(), tile_.k, lanes, "row", "lane", [&] {
     w.open(fmt::format("if (row < {})", steps));
-    w.line(vector == 1 ? "const index_t n = n0 + lane;" : fmt::format("const index_t n = n0 + lane * {};", vector));
+    w.line(vector == 1 ? "const index_t n = n0 + lane;"
+                       : fmt::format("const index_t n = n0 + lane * {};", vector));
     const std::string at = fmt::format("({} + row) * matrix_row + {} + n", first, column_base);
     if (vector == 1) {
       w.line(fmt::format("ws[row][lane] = operand(n < columns ? {}[{}] : 0.0f);", matrix, at));
     } else {
       w.line("float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);");
-      w.line(fmt::format("if (n < columns) v = *reinterpret_cast<const float4*>(&{}[{}]);", matrix, at));
+      w.line(fmt::format("if (n < columns) v = *reinterpret_cast<const float4*>(&{}[{}]);", matrix,
+                         at));
       w.line("v.x = operand(v.x); v.y = operand(v.y); v.z = operand(v.z); v.w = operand(v.w);");
       w.line("*reinterpret_cast<float4*>(&ws[row][lane * 4]) = v;");
     }
@@ -205,7 +215,8 @@ void TileKernel::load_columns(const std::string& matrix, const std::string& colu
 
 void strided_loop(CudaWriter& w, int threads, int rows, int lanes, const std::string& row,
                   const std::string& lane, const std::function<void()>& body) {
-  // The number of passes is written out, so that the loop is unrolled and addresses become constants.
+  // The number of passes is written out, so that the loop is unrolled and addresses become
+  // constants.
   const int passes = (rows * lanes + threads - 1) / threads;
   const bool even = threads % lanes == 0;
   if (passes > 1) {
@@ -237,23 +248,28 @@ Workspace split_workspace(const KernelContext& context, const Split& split) {
 Launch combine_launch(const KernelContext& context, OutputStage& stage, const Split& split) {
   const ir::NumericContract& contract = context.kernel.contract;
   const bool pairwise = !split.atomic && contract.order->combine == ir::SplitCombine::kPairwise;
-  std::string entry = split.atomic ? "combine_atomic" : pairwise ? fmt::format("combine_pairwise_{}", split.slices)
-                                                                 : "combine_serial";
+  std::string entry = split.atomic ? "combine_atomic"
+                      : pairwise   ? fmt::format("combine_pairwise_{}", split.slices)
+                                   : "combine_serial";
   entry += sum_suffix(contract);
   if (!stage.label().empty()) entry += "_" + stage.label().substr(0, 48);
   const std::int64_t elements = context.result.shape.elements();
   KernelBuilder builder(entry, context.wide({elements * split.slices}));
-  builder.describe(split.atomic
-                       ? "Finishes sums that blocks added atomically: one output element per thread.\n"
-                       : pairwise ? "Adds the slices' sums in adjacent pairs, pairs of pairs ...: one output element per thread.\n"
-                                  : "Adds the slices' sums from the first to the last: one output element per thread.\n");
+  builder.describe(
+      split.atomic ? "Finishes sums that blocks added atomically: one output element per thread.\n"
+      : pairwise
+          ? "Adds the slices' sums in adjacent pairs, pairs of pairs ...: one output element per "
+            "thread.\n"
+          : "Adds the slices' sums from the first to the last: one output element per thread.\n");
   builder.prelude(sum_prelude(contract).value());  // the main kernel has asked already
   const std::string out = builder.result();
-  const std::string part = builder.workspace(0, "part", sums_in_f64(contract) ? "double" : "float", false);
+  const std::string part =
+      builder.workspace(0, "part", sums_in_f64(contract) ? "double" : "float", false);
   begin_elements(builder, elements);
   stage.declare(builder);
   std::vector<std::vector<std::int64_t>> views;
-  for (std::size_t a = 0; a < stage.accesses().size(); ++a) views.push_back(stage.strides(context, a));
+  for (std::size_t a = 0; a < stage.accesses().size(); ++a)
+    views.push_back(stage.strides(context, a));
   ElementOffsets offsets(builder, context.result, views, stage.emitted());
   CudaWriter& w = builder.body();
   std::string total = "total";
@@ -269,7 +285,8 @@ Launch combine_launch(const KernelContext& context, OutputStage& stage, const Sp
       std::vector<std::string> next;
       for (std::size_t s = 0; s + 1 < level.size(); s += 2) {
         next.push_back(fmt::format("s{}_{}", depth, s / 2));
-        w.line(fmt::format("const total_t {} = plus({}, {});", next.back(), level[s], level[s + 1]));
+        w.line(
+            fmt::format("const total_t {} = plus({}, {});", next.back(), level[s], level[s + 1]));
       }
       if (level.size() % 2 == 1) next.push_back(level.back());
       level = std::move(next);
@@ -280,7 +297,8 @@ Launch combine_launch(const KernelContext& context, OutputStage& stage, const Sp
     w.line(fmt::format("for (int s = 1; s < {}; ++s) total = plus(total, {}[i + elements * s]);",
                        builder.integer("slices", split.slices), part));
   }
-  const std::string value = stage.emit(builder, w, [&](std::size_t a) { return offsets(a); }, total);
+  const std::string value = stage.emit(
+      builder, w, [&](std::size_t a) { return offsets(a); }, total);
   w.line(fmt::format("{}[i] = {};", out, value));
   return finish_elements(builder, elements);
 }

@@ -1,6 +1,7 @@
-// What the tiled kernels (implicit-GEMM convolution, matmul) share: a block computes a tile of block_m rows x
-// block_n columns; each thread keeps thread_m x thread_n strided sums in registers; block_k positions of the
-// reduction are staged in shared memory per step. The kernels differ in how they load the tiles.
+// What the tiled kernels (implicit-GEMM convolution, matmul) share: a block computes a tile of
+// block_m rows x block_n columns; each thread keeps thread_m x thread_n strided sums in registers;
+// block_k positions of the reduction are staged in shared memory per step. The kernels differ in
+// how they load the tiles.
 #pragma once
 
 #include "codegen/emitters.h"
@@ -12,18 +13,20 @@ namespace driftc::codegen {
 struct Tile {
   int m = 64, n = 64, k = 16;      // of the block
   int thread_m = 4, thread_n = 4;  // of a thread
-  bool columns_fast = false;       // threadIdx.x runs over columns (they are contiguous in the result)
+  bool columns_fast = false;  // threadIdx.x runs over columns (they are contiguous in the result)
 
   static Tile of(const ir::Schedule& schedule, bool columns_fast) {
-    return {schedule.block_m, schedule.block_n, schedule.block_k, schedule.thread_m, schedule.thread_n,
-            columns_fast};
+    return {schedule.block_m,  schedule.block_n,  schedule.block_k,
+            schedule.thread_m, schedule.thread_n, columns_fast};
   }
   int m_threads() const { return m / thread_m; }
   int n_threads() const { return n / thread_n; }
   int threads() const { return m_threads() * n_threads(); }
   std::array<std::uint32_t, 3> block() const {
-    const auto a = static_cast<std::uint32_t>(m_threads()), b = static_cast<std::uint32_t>(n_threads());
-    return columns_fast ? std::array<std::uint32_t, 3>{b, a, 1} : std::array<std::uint32_t, 3>{a, b, 1};
+    const auto a = static_cast<std::uint32_t>(m_threads()),
+               b = static_cast<std::uint32_t>(n_threads());
+    return columns_fast ? std::array<std::uint32_t, 3>{b, a, 1}
+                        : std::array<std::uint32_t, 3>{a, b, 1};
   }
   std::string text() const;  // "64x64"
 };
@@ -37,20 +40,22 @@ struct Split {
   static Split of(const ir::ReductionOrder& order, std::int64_t positions);
 };
 
-// Where outputs go. Rows and columns of the GEMM view are axes of the result; view 0 is the result, view a + 1
-// is access a of the stage.
+// Where outputs go. Rows and columns of the GEMM view are axes of the result; view 0 is the result,
+// view a + 1 is access a of the stage.
 struct TileOutput {
   std::vector<Axis> batch_axes;  // empty: none. Coordinates of the block, linear index `batch`
   std::vector<Axis> row_axes;    // linear index m
   std::vector<std::int64_t> column_strides;  // further views (operands of a product) may follow
 };
 
-// How the x tile lies in shared memory. Lanes that compute run along rows when these are fast, and lanes that
-// load run along rows or positions; the tile is contiguous for both where that is possible.
+// How the x tile lies in shared memory. Lanes that compute run along rows when these are fast, and
+// lanes that load run along rows or positions; the tile is contiguous for both where that is
+// possible.
 enum class XTile : std::uint8_t {
   kByPosition,        // xs[k][m]: rows are fast, or positions are loaded by row
-  kByPositionPadded,  // xs[k][m], a line one element longer: rows are fast but loads run along positions
-  kByRow,             // xs[m][k]: columns are fast (a row is read by all lanes at once), loads along positions
+  kByPositionPadded,  // xs[k][m], a line one element longer: rows are fast but loads run along
+                      // positions
+  kByRow,  // xs[m][k]: columns are fast (a row is read by all lanes at once), loads along positions
 };
 inline XTile x_tile(bool columns_fast, bool loads_along_positions) {
   if (!loads_along_positions) return XTile::kByPosition;
@@ -59,32 +64,38 @@ inline XTile x_tile(bool columns_fast, bool loads_along_positions) {
 
 class TileKernel {
  public:
-  TileKernel(const KernelContext& context, KernelBuilder& builder, OutputStage& stage, const Tile& tile,
-             const Split& split, XTile x_layout, TileOutput output);
+  TileKernel(const KernelContext& context, KernelBuilder& builder, OutputStage& stage,
+             const Tile& tile, const Split& split, XTile x_layout, TileOutput output);
 
-  // Shared tiles xs and ws[k][n], thread coordinates, `m0`, `n0`. `row_tile` is the expression of the row
-  // tile's index, `column_tile` of the column tile's.
+  // Shared tiles xs and ws[k][n], thread coordinates, `m0`, `n0`. `row_tile` is the expression of
+  // the row tile's index, `column_tile` of the column tile's.
   void begin(const std::string& row_tile, const std::string& column_tile);
   // The element of the x tile: xs[k][m] or xs[m][k].
   std::string x_element(const std::string& k, const std::string& m) const {
     return x_layout_ == XTile::kByRow ? "xs[" + m + "][" + k + "]" : "xs[" + k + "][" + m + "]";
   }
   // Offset of a view that the batch coordinates give ("0" without batch axes).
-  std::string batch_offset(std::size_t view) { return batch_ ? batch_->offset(view, "batch") : "0"; }
-  // `begin` and `end` of this block's positions under split; an unsplit kernel has 0 and all positions.
+  std::string batch_offset(std::size_t view) {
+    return batch_ ? batch_->offset(view, "batch") : "0";
+  }
+  // `begin` and `end` of this block's positions under split; an unsplit kernel has 0 and all
+  // positions.
   void declare_slice(const std::string& positions);
   std::string slice_begin() const { return split_.on ? "begin" : "0"; }
-  void start_sums();                                 // after n0, group, batch are known
+  void start_sums();  // after n0, group, batch are known
   // Between the load of the tiles and the next load: positions [lo, hi) of the step, lo "" for 0.
   void multiply(const std::string& lo, const std::string& hi);
   void store();
-  // ws[row][...] = weights at position `first` + row, for rows below `steps`; columns beyond the end read +0.
+  // ws[row][...] = weights at position `first` + row, for rows below `steps`; columns beyond the
+  // end read +0.
   void load_columns(const std::string& matrix, const std::string& column_base, int vector,
                     const std::string& first, const std::string& steps);
 
  private:
-  // Opens the loops over the thread's outputs. `at`, the offset in the result, is declared when asked for.
-  void for_each_output(const std::vector<std::size_t>& views, bool declare_at, const std::function<void()>& body);
+  // Opens the loops over the thread's outputs. `at`, the offset in the result, is declared when
+  // asked for.
+  void for_each_output(const std::vector<std::size_t>& views, bool declare_at,
+                       const std::function<void()>& body);
   std::string view_offset(std::size_t view);
 
   const KernelContext& context_;
@@ -99,8 +110,8 @@ class TileKernel {
   std::vector<std::string> column_names_;
 };
 
-// Visits rows x lanes elements with all threads of a block, lanes innermost: declares `row` and `lane` for the
-// thread (whose number is `t`) in each pass.
+// Visits rows x lanes elements with all threads of a block, lanes innermost: declares `row` and
+// `lane` for the thread (whose number is `t`) in each pass.
 void strided_loop(CudaWriter& w, int threads, int rows, int lanes, const std::string& row,
                   const std::string& lane, const std::function<void()>& body);
 

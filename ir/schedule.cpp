@@ -16,7 +16,9 @@ struct Problem {
 };
 
 Problem problem_of(const Graph& body, const Node& node) {
-  const auto shape = [&](std::size_t i) -> const Shape& { return body.value(node.operands[i]).type.shape; };
+  const auto shape = [&](std::size_t i) -> const Shape& {
+    return body.value(node.operands[i]).type.shape;
+  };
   const Shape& y = body.value(node.result).type.shape;
   switch (node.op) {
     case Op::kConv2d:
@@ -45,17 +47,20 @@ Problem problem_of(const Graph& body, const Node& node) {
 Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   if (!tiled(algorithm)) return {};
   auto refuse = [&](std::string why) {
-    return internal_error(fmt::format("schedule {} of {}: {}", to_string(s), name_of(algorithm), why));
+    return internal_error(
+        fmt::format("schedule {} of {}: {}", to_string(s), name_of(algorithm), why));
   };
   if (s.block_m < 1 || s.block_n < 1 || s.block_k < 1 || s.thread_m < 1 || s.thread_n < 1)
     return refuse("every extent of a tiled kernel is at least 1");
-  if (s.block_m > 4096 || s.block_n > 4096 || s.block_k > 4096) return refuse("a block extent passes 4096");
+  if (s.block_m > 4096 || s.block_n > 4096 || s.block_k > 4096)
+    return refuse("a block extent passes 4096");
   if (s.block_m % s.thread_m != 0 || s.block_n % s.thread_n != 0)
     return refuse("block extents are multiples of the thread's");
   const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
   if (threads < 32 || threads > 1024 || threads % 32 != 0)
     return refuse(fmt::format("{} threads; 32 to 1024 in steps of 32 are possible", threads));
-  if (threads % s.block_m != 0) return refuse(fmt::format("{} threads are no multiple of block_m", threads));
+  if (threads % s.block_m != 0)
+    return refuse(fmt::format("{} threads are no multiple of block_m", threads));
   if (s.thread_m * s.thread_n > 256) return refuse("more than 256 sums per thread");
   if (4ll * s.block_k * (s.block_m + 1 + s.block_n) > 48 * 1024)
     return refuse("the tiles need more than 48 KiB of shared memory");
@@ -63,8 +68,8 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   return {};
 }
 
-Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout,
-                          int /*sm_count*/) {
+Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order,
+                          Layout layout, int /*sm_count*/) {
   Schedule s;
   const Node* node = reduction_node(body);
   if (!tiled(algorithm) || node == nullptr) return s;
@@ -77,9 +82,14 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   if (!conv && columns_fast && p.rows <= 4) return {1, 128, 32, 1, 1, 1};
 
   s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : p.rows < 1024 ? 64 : 128;
-  s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : p.columns < 128 || s.block_m == 128 ? 64 : 128;
-  // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in all-large tiles.
-  const int fast = columns_fast ? s.block_n : s.block_m, slow = columns_fast ? s.block_m : s.block_n;
+  s.block_n = p.columns <= 16                       ? 16
+              : p.columns <= 32                     ? 32
+              : p.columns < 128 || s.block_m == 128 ? 64
+                                                    : 128;
+  // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in
+  // all-large tiles.
+  const int fast = columns_fast ? s.block_n : s.block_m,
+            slow = columns_fast ? s.block_m : s.block_n;
   const int thread_fast = fast / 16;
   int thread_slow = slow >= 128 ? 8 : slow >= 32 ? 4 : 2;
   // Threads have to be a multiple of block_m: thread_m * thread_n divides block_n.
@@ -90,10 +100,12 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
 
   const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
   if (conv && order.walk == Walk::kCrs && p.taps <= 25) {
-    // Whole channels, at least 32 positions, each group of threads with as many channels as the others.
+    // Whole channels, at least 32 positions, each group of threads with as many channels as the
+    // others.
     std::int64_t channels = std::max(1, threads / s.block_m);
     while (channels * p.taps < 32) channels *= 2;
-    while (channels > 1 && 4 * channels * p.taps * (s.block_m + 1 + s.block_n) > 48 * 1024) channels /= 2;
+    while (channels > 1 && 4 * channels * p.taps * (s.block_m + 1 + s.block_n) > 48 * 1024)
+      channels /= 2;
     s.block_k = static_cast<int>(channels * p.taps);
     return s;
   }

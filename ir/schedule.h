@@ -1,5 +1,5 @@
-// Which schedules exist: legality, the tuner's space later, and a default that suits both a GPU (coalesced
-// accesses, enough blocks) and the PTX executor (16 threads in x, strided thread tiles).
+// Which schedules exist: legality, the tuner's space later, and a default that suits both a GPU
+// (coalesced accesses, enough blocks) and the PTX executor (16 threads in x, strided thread tiles).
 #pragma once
 
 #include "ir/kernel.h"
@@ -7,16 +7,16 @@
 namespace driftc::ir {
 
 // Whether code generation can use the schedule; the error says which rule it breaks.
-//   tiled algorithms (implicit_gemm, matmul): block extents are multiples of the thread's; 32 to 1024 threads,
-//   a multiple of 32; the tiles fit into 48 KiB of shared memory; threads are a multiple of block_m;
-//   vector is 1 or 4. Other algorithms use no tiles and take any schedule.
+//   tiled algorithms (implicit_gemm, matmul): block extents are multiples of the thread's; 32 to
+//   1024 threads, a multiple of 32; the tiles fit into 48 KiB of shared memory; threads are a
+//   multiple of block_m; vector is 1 or 4. Other algorithms use no tiles and take any schedule.
 Result<void> check_schedule(Algorithm algorithm, const Schedule& schedule);
 
-// A schedule for the region, from shapes. `layout` is that of the result; `order` decides what block_k means:
-// for crs a multiple of R*S positions, else channels (or k) per step. Tiles are large, which suits the PTX
-// executor and large grids; `sm_count` is not read yet (filling a GPU at small shapes is split-k's and the
-// tuner's business), so the same sources serve every device.
-Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order, Layout layout,
-                          int sm_count);
+// A schedule for the region, from shapes. `layout` is that of the result; `order` decides what
+// block_k means: for crs a multiple of R*S positions, else channels (or k) per step. Tiles are
+// large, which suits the PTX executor and large grids; `sm_count` is not read yet (filling a GPU at
+// small shapes is split-k's and the tuner's business), so the same sources serve every device.
+Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order,
+                          Layout layout, int sm_count);
 
 }  // namespace driftc::ir

@@ -1,11 +1,11 @@
 #include "runtime/kernel_runner.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
-
-#include <fmt/format.h>
 
 #include "codegen/ptx_facts.h"
 #include "ir/support/hash.h"
@@ -25,13 +25,15 @@ void permute(const T* from, T* to, const ir::Shape& shape, bool to_storage) {
   for (std::int64_t n = 0; n < images; ++n) {
     const T* a = from + n * channels * pixels;
     T* b = to + n * channels * pixels;
-    const std::int64_t rows = to_storage ? channels : pixels, columns = to_storage ? pixels : channels;
+    const std::int64_t rows = to_storage ? channels : pixels,
+                       columns = to_storage ? pixels : channels;
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t c = 0; c < columns; ++c) b[c * rows + r] = a[r * columns + c];
   }
 }
 
-void permute_bytes(const std::byte* from, std::byte* to, const ir::TensorType& type, bool to_storage) {
+void permute_bytes(const std::byte* from, std::byte* to, const ir::TensorType& type,
+                   bool to_storage) {
   const auto elements = static_cast<std::size_t>(type.shape.elements());
   if (elements == 0) return;
   if (type.layout == ir::Layout::kNchw || type.shape.rank() != 4) {
@@ -40,18 +42,19 @@ void permute_bytes(const std::byte* from, std::byte* to, const ir::TensorType& t
   }
   switch (ir::byte_size(type.dtype)) {
     case 2:
-      return permute(reinterpret_cast<const std::uint16_t*>(from), reinterpret_cast<std::uint16_t*>(to),
-                     type.shape, to_storage);
+      return permute(reinterpret_cast<const std::uint16_t*>(from),
+                     reinterpret_cast<std::uint16_t*>(to), type.shape, to_storage);
     case 4:
-      return permute(reinterpret_cast<const std::uint32_t*>(from), reinterpret_cast<std::uint32_t*>(to),
-                     type.shape, to_storage);
+      return permute(reinterpret_cast<const std::uint32_t*>(from),
+                     reinterpret_cast<std::uint32_t*>(to), type.shape, to_storage);
     default:
-      return permute(reinterpret_cast<const std::uint64_t*>(from), reinterpret_cast<std::uint64_t*>(to),
-                     type.shape, to_storage);
+      return permute(reinterpret_cast<const std::uint64_t*>(from),
+                     reinterpret_cast<std::uint64_t*>(to), type.shape, to_storage);
   }
 }
 
-// Decoded programs by hash of their PTX, for the life of the process: the same kernel occurs many times.
+// Decoded programs by hash of their PTX, for the life of the process: the same kernel occurs many
+// times.
 Result<std::shared_ptr<const ptx::Program>> load_program(const codegen::CompiledPtx& compiled,
                                                          const std::string& entry) {
   static std::mutex mutex;
@@ -74,7 +77,8 @@ class Run {
   Run(const CompiledKernel& kernel, std::span<const DeviceTensor> operands, DeviceTensor& result)
       : kernel_(kernel), operands_(operands), result_(result) {}
 
-  Result<void> execute(std::span<const DeviceTensor> given, ThreadPool& pool, const RunOptions& options) {
+  Result<void> execute(std::span<const DeviceTensor> given, ThreadPool& pool,
+                       const RunOptions& options) {
     prepare(given);
     map_memory();
     for (std::size_t i = 0; i < kernel_.lowered.launches.size(); ++i) {
@@ -85,7 +89,8 @@ class Run {
       how.schedule_seed = options.schedule_seed;
       how.check = options.check;
       const ptx::ArgumentPacker arguments = pack(launch);
-      DRIFTC_CHECK(ptx::launch(*kernel_.programs[i], config, arguments.bytes(), memory_, pool, how));
+      DRIFTC_CHECK(
+          ptx::launch(*kernel_.programs[i], config, arguments.bytes(), memory_, pool, how));
     }
     return {};
   }
@@ -97,7 +102,8 @@ class Run {
       if (i < given.size() && given[i].defined()) {
         prepared_.push_back(given[i]);
       } else {
-        prepared_.push_back(prepare_operand(p, download(operands_[static_cast<std::size_t>(p.operand)])));
+        prepared_.push_back(
+            prepare_operand(p, download(operands_[static_cast<std::size_t>(p.operand)])));
       }
     }
   }
@@ -163,7 +169,8 @@ class Run {
 }  // namespace
 
 DeviceTensor::DeviceTensor(ir::TensorType type) : type_(std::move(type)) {
-  const std::size_t bytes = (std::max<std::size_t>(byte_count(), 1) + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t bytes =
+      (std::max<std::size_t>(byte_count(), 1) + kAlignment - 1) / kAlignment * kAlignment;
   auto* p = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
   DRIFTC_ASSERT(p != nullptr, "out of memory");
   std::memset(p, 0, bytes);
@@ -193,11 +200,13 @@ DeviceTensor prepare_operand(const codegen::Preparation& preparation, const ir::
 std::vector<codegen::CompileRequest> compile_requests(const codegen::LoweredKernel& lowered,
                                                       const std::string& target) {
   std::vector<codegen::CompileRequest> out;
-  for (const codegen::Launch& launch : lowered.launches) out.push_back({launch.entry, launch.source, target, {}});
+  for (const codegen::Launch& launch : lowered.launches)
+    out.push_back({launch.entry, launch.source, target, {}});
   return out;
 }
 
-Result<CompiledKernel> assemble(codegen::LoweredKernel lowered, std::span<const codegen::CompiledPtx> ptx) {
+Result<CompiledKernel> assemble(codegen::LoweredKernel lowered,
+                                std::span<const codegen::CompiledPtx> ptx) {
   DRIFTC_ASSERT(ptx.size() == lowered.launches.size(), "one PTX per launch");
   CompiledKernel out;
   for (std::size_t i = 0; i < ptx.size(); ++i) {

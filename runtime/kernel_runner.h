@@ -1,5 +1,6 @@
-// Runs lowered kernels through the PTX executor on host buffers. A buffer holds a value as a device would:
-// dense, in its storage layout; upload and download convert from and to logical row-major tensors.
+// Runs lowered kernels through the PTX executor on host buffers. A buffer holds a value as a device
+// would: dense, in its storage layout; upload and download convert from and to logical row-major
+// tensors.
 #pragma once
 
 #include <cstdint>
@@ -45,13 +46,14 @@ struct CompiledKernel {
   std::vector<std::shared_ptr<const ptx::Program>> programs;  // per launch
 };
 
-// What to compile for a kernel, one request per launch, in order; pass them to KernelCache::compile_all, for
-// many kernels at once, then `assemble` each.
+// What to compile for a kernel, one request per launch, in order; pass them to
+// KernelCache::compile_all, for many kernels at once, then `assemble` each.
 std::vector<codegen::CompileRequest> compile_requests(const codegen::LoweredKernel& lowered,
                                                       const std::string& target);
-// Checks the PTX (codegen/ptx_facts.h), parses and decodes it. `ptx` is per launch. Programs of equal PTX are
-// decoded once per process.
-Result<CompiledKernel> assemble(codegen::LoweredKernel lowered, std::span<const codegen::CompiledPtx> ptx);
+// Checks the PTX (codegen/ptx_facts.h), parses and decodes it. `ptx` is per launch. Programs of
+// equal PTX are decoded once per process.
+Result<CompiledKernel> assemble(codegen::LoweredKernel lowered,
+                                std::span<const codegen::CompiledPtx> ptx);
 // Both for one kernel.
 Result<CompiledKernel> compile(codegen::LoweredKernel lowered, codegen::KernelCache& cache,
                                const std::string& target);
@@ -61,9 +63,9 @@ struct RunOptions {
   bool check = false;               // sanitizer mode of the executor
 };
 
-// Operands in the order of the kernel node, in the layouts the kernel was lowered for. `prepared` is parallel
-// to lowered.preparations; an undefined or missing entry is prepared here from its operand. `result` is
-// defined, of the kernel node's type, and shares no buffer with an operand.
+// Operands in the order of the kernel node, in the layouts the kernel was lowered for. `prepared`
+// is parallel to lowered.preparations; an undefined or missing entry is prepared here from its
+// operand. `result` is defined, of the kernel node's type, and shares no buffer with an operand.
 Result<void> run(const CompiledKernel& kernel, std::span<const DeviceTensor> operands,
                  std::span<const DeviceTensor> prepared, DeviceTensor& result, ThreadPool& pool,
                  const RunOptions& options = {});

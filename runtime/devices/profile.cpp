@@ -27,8 +27,9 @@ std::span<const DeviceProfile> device_profiles() {
 
 Result<DeviceProfile> device_profile(std::string_view name) {
   std::string wanted(name);
-  std::transform(wanted.begin(), wanted.end(), wanted.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(wanted.begin(), wanted.end(), wanted.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   std::vector<std::string> known;
   for (const DeviceProfile& profile : device_profiles()) {
     if (profile.name == wanted ||

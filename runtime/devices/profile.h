@@ -1,5 +1,6 @@
-// The devices that driftc knows: what a named GPU decides about kernels (PTX target, number of SMs, model of
-// its tensor cores). Data, not detection: the same profile gives the same kernels on every machine.
+// The devices that driftc knows: what a named GPU decides about kernels (PTX target, number of SMs,
+// model of its tensor cores). Data, not detection: the same profile gives the same kernels on every
+// machine.
 #pragma once
 
 #include <span>
@@ -16,9 +17,9 @@ struct DeviceProfile {
   std::string title;                 // "NVIDIA H200 SXM"
   std::vector<std::string> aliases;  // other names that are accepted
   int compute_major = 0, compute_minor = 0;
-  std::string ptx_target;            // for NVRTC: "compute_90"
+  std::string ptx_target;  // for NVRTC: "compute_90"
   int sm_count = 0;
-  std::string mma_arch;              // ARCH of mma(...) orders: "sm_90"
+  std::string mma_arch;  // ARCH of mma(...) orders: "sm_90"
 };
 
 std::span<const DeviceProfile> device_profiles();

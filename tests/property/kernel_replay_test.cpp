@@ -1,7 +1,6 @@
-// kernel == replay: random kernels through NVRTC and the PTX executor against scalar loops that follow the
-// declared order, bit for bit. Shapes are random, sources are few (emit_families.h).
+// kernel == replay: random kernels through NVRTC and the PTX executor against scalar loops that
+// follow the declared order, bit for bit. Shapes are random, sources are few (emit_families.h).
 #include <doctest/doctest.h>
-
 #include <fmt/format.h>
 
 #include "tests/unit/emit_families.h"
@@ -19,8 +18,8 @@ void replay(const char* name, std::span<const Family> families, std::uint64_t ca
       const KernelCase test = family.make(draw);
       // One case in three with -0, subnormals, Inf and NaN; the last on integers.
       const bool integers = seed == cases && family.distribution == Distribution::kRandom;
-      const auto fault =
-          check_case(test, seed, integers ? Distribution::kIntegers : family.distribution, seed % 3 == 2);
+      const auto fault = check_case(
+          test, seed, integers ? Distribution::kIntegers : family.distribution, seed % 3 == 2);
       CHECK_MESSAGE(fault == std::optional<std::string>(""),
                     fmt::format("{}, seed {}: {}", family.name, seed, fault.value_or("no kernel")));
     }

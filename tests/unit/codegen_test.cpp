@@ -1,10 +1,10 @@
-// What code generation decides, without a compiler: arguments, grids, names, widths, refusals, preparations.
+// What code generation decides, without a compiler: arguments, grids, names, widths, refusals,
+// preparations.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
-
-#include <fmt/format.h>
 
 #include "codegen/index_space.h"
 #include "codegen/ptx_facts.h"
@@ -20,7 +20,8 @@ namespace {
 
 const ir::Schedule kTile{64, 64, 36, 4, 4, 1};
 
-KernelCase conv(ir::Shape x, ir::Shape w, const char* order = "crs.fma", std::int64_t pad = 1, std::int64_t groups = 1) {
+KernelCase conv(ir::Shape x, ir::Shape w, const char* order = "crs.fma", std::int64_t pad = 1,
+                std::int64_t groups = 1) {
   KernelCase test(ir::Algorithm::kImplicitGemm, order, kTile);
   test.add(ir::Op::kConv2d, {test.input(std::move(x)), test.input(std::move(w))},
            {{"pad", Ints{pad, pad, pad, pad}}, {"groups", groups}});
@@ -77,9 +78,10 @@ TEST_CASE("lower: a source names exactly its parameters") {
 
 TEST_CASE("lower: offsets are 64 bits wide where an element lies beyond 2^31") {
   CHECK(!wide(conv({1, 64, 56, 56}, {64, 64, 3, 3}).lower()->launches[0]));
-  CHECK(wide(conv({40, 64, 1000, 1000}, {8, 64, 3, 3}).lower()->launches[0]));       // input
-  CHECK(wide(conv({3, 1, 5000, 5000}, {64, 1, 3, 3}).lower()->launches[0]));         // result
-  CHECK(wide(conv({1, 1, 4, 4}, {2, 1, 3, 3}, "crs.fma", 1 << 15).lower()->launches[0]));  // padding
+  CHECK(wide(conv({40, 64, 1000, 1000}, {8, 64, 3, 3}).lower()->launches[0]));  // input
+  CHECK(wide(conv({3, 1, 5000, 5000}, {64, 1, 3, 3}).lower()->launches[0]));    // result
+  CHECK(
+      wide(conv({1, 1, 4, 4}, {2, 1, 3, 3}, "crs.fma", 1 << 15).lower()->launches[0]));  // padding
   // The result fits, the partial sums do not.
   const auto split = conv({40, 9, 1000, 1000}, {16, 9, 3, 3}, "crs.split4.fma").lower();
   CHECK(wide(split->launches[0]));
@@ -144,7 +146,8 @@ TEST_CASE("collapse: axes merge exactly where every view walks them as one") {
 TEST_CASE("preparation: weights by walk position, rows padded to 16 bytes") {
   ir::Tensor w(ir::DType::kF32, {3, 2, 2, 1});
   for (std::size_t i = 0; i < 12; ++i) w.data_mut<float>()[i] = static_cast<float>(i);
-  const auto rsc = codegen::prepare(codegen::walk_major(1, w.shape(), ir::parse_order("rsc.fma").value()), w);
+  const auto rsc =
+      codegen::prepare(codegen::walk_major(1, w.shape(), ir::parse_order("rsc.fma").value()), w);
   CHECK(rsc.shape() == ir::Shape{4, 4});
   // Positions in order: (r0, c0), (r0, c1), (r1, c0), (r1, c1).
   const float expected[] = {0, 4, 8, 0, 2, 6, 10, 0, 1, 5, 9, 0, 3, 7, 11, 0};
@@ -174,7 +177,8 @@ TEST_CASE("ptx_facts: counts arithmetic and finds what leaves a rounding open") 
   CHECK(facts.add_unsuffixed == 1);
   CHECK(facts.approx == 2);
   CHECK(facts.ftz == 1);
-  CHECK(facts.offences == std::vector<std::string>{"mul.f32", "add.f64", "ex2.approx.ftz.f32", "div.full.f32"});
+  CHECK(facts.offences ==
+        std::vector<std::string>{"mul.f32", "add.f64", "ex2.approx.ftz.f32", "div.full.f32"});
   CHECK(!codegen::check_ptx("mul.f32 %f1, %f2, %f3;", "k").ok());
   CHECK(codegen::check_ptx("mul.rn.f32 %f1, %f2, %f3;", "k").ok());
 }
@@ -185,16 +189,20 @@ TEST_CASE("schedule: the defaults are legal for every shape, walk and layout") {
     const std::int64_t c = draw(1, 300), k = draw(1, 300), kernel = draw(1, 7);
     const char* order = i % 3 == 0 ? "crs.fma" : i % 3 == 1 ? "rsc.fma" : "c16rs.fma";
     KernelCase test(ir::Algorithm::kImplicitGemm, order);
-    test.add(ir::Op::kConv2d, {test.input({draw(1, 4), c, draw(7, 60), draw(7, 60)}), test.input({k, c, kernel, kernel})});
+    test.add(ir::Op::kConv2d, {test.input({draw(1, 4), c, draw(7, 60), draw(7, 60)}),
+                               test.input({k, c, kernel, kernel})});
     const ir::Layout layout = draw(0, 1) == 0 ? ir::Layout::kNchw : ir::Layout::kNhwc;
     test.finish(layout);
-    const ir::Schedule s = ir::default_schedule(test.kernel.algorithm, test.kernel.body, *test.kernel.contract.order, layout, 132);
+    const ir::Schedule s = ir::default_schedule(test.kernel.algorithm, test.kernel.body,
+                                                *test.kernel.contract.order, layout, 132);
     const auto legal = ir::check_schedule(test.kernel.algorithm, s);
     CHECK_MESSAGE(legal.ok(), ir::to_string(s));
     KernelCase product(ir::Algorithm::kMatmul, "k.fma");
     product.add(ir::Op::kMatmul, {product.input({draw(1, 200), c}), product.input({c, k})});
     product.finish();
-    const ir::Schedule p = ir::default_schedule(product.kernel.algorithm, product.kernel.body, *product.kernel.contract.order, ir::Layout::kNchw, 132);
+    const ir::Schedule p =
+        ir::default_schedule(product.kernel.algorithm, product.kernel.body,
+                             *product.kernel.contract.order, ir::Layout::kNchw, 132);
     CHECK_MESSAGE(ir::check_schedule(product.kernel.algorithm, p).ok(), ir::to_string(p));
   }
 }

@@ -1,5 +1,6 @@
-// Families of test kernels: each draws shapes, strides, pads ... at random while everything that decides
-// about the source stays fixed, so that a family is one kernel (two with a combine kernel) for the compiler.
+// Families of test kernels: each draws shapes, strides, pads ... at random while everything that
+// decides about the source stays fixed, so that a family is one kernel (two with a combine kernel)
+// for the compiler.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ class Draw {
  public:
   explicit Draw(std::uint64_t seed) : rng_(seed, "draw") {}
   std::int64_t operator()(std::int64_t low, std::int64_t high) {  // inclusive
-    return low + static_cast<std::int64_t>(rng_.bits(next_++) % static_cast<std::uint64_t>(high - low + 1));
+    return low + static_cast<std::int64_t>(rng_.bits(next_++) %
+                                           static_cast<std::uint64_t>(high - low + 1));
   }
 
  private:

@@ -36,7 +36,10 @@ KernelCase conv(Draw& draw, const ConvSpec& s) {
   operands.push_back(test.input({groups * columns, channels, s.kernel_h, s.kernel_w}));
   if (s.bias) operands.push_back(test.input({groups * columns}));
   test.add(Op::kConv2d, operands,
-           {{"stride", Ints{draw(1, 2), draw(1, 2)}}, {"pad", pad}, {"dilation", Ints{dh, dw}}, {"groups", groups}});
+           {{"stride", Ints{draw(1, 2), draw(1, 2)}},
+            {"pad", pad},
+            {"dilation", Ints{dh, dw}},
+            {"groups", groups}});
   return test;
 }
 ir::ValueId last(const KernelCase& test) { return test.kernel.body.nodes().back().result; }
@@ -69,59 +72,97 @@ KernelCase with_precision(KernelCase test, ir::Precision in) {
   return test;
 }
 
-const ir::Schedule k64{64, 64, 36, 4, 4, 4}, kSmall{32, 16, 18, 4, 2, 1}, kRuns{64, 32, 16, 4, 2, 4},
-    kFlat{32, 32, 16, 4, 2, 1}, kChannels{32, 64, 8, 2, 4, 1};
+const ir::Schedule k64{64, 64, 36, 4, 4, 4}, kSmall{32, 16, 18, 4, 2, 1},
+    kRuns{64, 32, 16, 4, 2, 4}, kFlat{32, 32, 16, 4, 2, 1}, kChannels{32, 64, 8, 2, 4, 1};
 
 const Family kFamilies[] = {
     {"3x3 crs", [](Draw& d) { return plain(d, {.schedule = k64}); }},
     {"3x3 crs, bias stored, residual, relu",
-     [](Draw& d) { return add_relu(d, {.order = "crs.fma+bias.stored", .schedule = kSmall, .bias = true}); }},
-    {"3x3 crs, batch_norm, clip", [](Draw& d) { return batch_norm_clip(d, {.schedule = kSmall}, false); },
+     [](Draw& d) {
+       return add_relu(d, {.order = "crs.fma+bias.stored", .schedule = kSmall, .bias = true});
+     }},
+    {"3x3 crs, batch_norm, clip",
+     [](Draw& d) { return batch_norm_clip(d, {.schedule = kSmall}, false); },
      Distribution::kUniform},
-    {"3x3 crs, batch_norm contracted", [](Draw& d) { return batch_norm_clip(d, {.schedule = kSmall}, true); },
+    {"3x3 crs, batch_norm contracted",
+     [](Draw& d) { return batch_norm_clip(d, {.schedule = kSmall}, true); },
      Distribution::kUniform},
     {"3x3 rsc nhwc, bias first",
      [](Draw& d) {
-       return add_relu(d, {.order = "rsc.fma+bias.first", .schedule = kRuns, .in = kNhwc, .out = kNhwc, .bias = true,
+       return add_relu(d, {.order = "rsc.fma+bias.first",
+                           .schedule = kRuns,
+                           .in = kNhwc,
+                           .out = kNhwc,
+                           .bias = true,
                            .channels_low = 16});
      }},
     {"3x3 rsc nhwc, few channels",
      [](Draw& d) {
-       return plain(d, {.order = "rsc.fma", .schedule = kRuns, .in = kNhwc, .out = kNhwc, .channels_high = 15});
+       return plain(
+           d,
+           {.order = "rsc.fma", .schedule = kRuns, .in = kNhwc, .out = kNhwc, .channels_high = 15});
      }},
     {"3x3 rsc nchw to nhwc",
-     [](Draw& d) { return plain(d, {.order = "rsc.fma", .schedule = kRuns, .out = kNhwc, .channels_low = 16}); }},
+     [](Draw& d) {
+       return plain(d, {.order = "rsc.fma", .schedule = kRuns, .out = kNhwc, .channels_low = 16});
+     }},
     {"3x3 crs nhwc",
      [](Draw& d) { return plain(d, {.schedule = kSmall, .in = kNhwc, .out = kNhwc}); }},
     {"3x3 c16rs nhwc",
      [](Draw& d) {
-       return plain(d, {.order = "c16rs.fma", .schedule = kChannels, .in = kNhwc, .out = kNhwc, .channels_low = 8,
+       return plain(d, {.order = "c16rs.fma",
+                        .schedule = kChannels,
+                        .in = kNhwc,
+                        .out = kNhwc,
+                        .channels_low = 8,
                         .channels_high = 50});
      }},
     {"3x3 c5rs kahan, bias last",
      [](Draw& d) {
-       return plain(d, {.order = "c5rs.kahan+bias.last", .schedule = kFlat, .bias = true, .channels_high = 15});
+       return plain(
+           d,
+           {.order = "c5rs.kahan+bias.last", .schedule = kFlat, .bias = true, .channels_high = 15});
      }},
     {"1x1 crs f64, bias last",
      [](Draw& d) {
-       return plain(d, {.order = "crs.f64+bias.last", .schedule = {64, 32, 16, 4, 2, 4}, .kernel_h = 1, .kernel_w = 1,
-                        .bias = true, .channels_high = 70});
+       return plain(d, {.order = "crs.f64+bias.last",
+                        .schedule = {64, 32, 16, 4, 2, 4},
+                        .kernel_h = 1,
+                        .kernel_w = 1,
+                        .bias = true,
+                        .channels_high = 70});
      }},
     {"7x7 crs flat",
-     [](Draw& d) { return plain(d, {.schedule = kFlat, .kernel_h = 7, .kernel_w = 7, .channels_high = 4}); }},
+     [](Draw& d) {
+       return plain(d, {.schedule = kFlat, .kernel_h = 7, .kernel_w = 7, .channels_high = 4});
+     }},
     {"1x3 rsc flat",
      [](Draw& d) {
-       return plain(d, {.order = "rsc.fma", .schedule = kFlat, .kernel_h = 1, .kernel_w = 3, .channels_high = 15});
+       return plain(d, {.order = "rsc.fma",
+                        .schedule = kFlat,
+                        .kernel_h = 1,
+                        .kernel_w = 3,
+                        .channels_high = 15});
      }},
     {"3x1 rsc runs",
      [](Draw& d) {
-       return plain(d, {.order = "rsc.muladd", .schedule = kFlat, .kernel_h = 3, .kernel_w = 1, .channels_low = 16});
+       return plain(d, {.order = "rsc.muladd",
+                        .schedule = kFlat,
+                        .kernel_h = 3,
+                        .kernel_w = 1,
+                        .channels_low = 16});
      }},
     {"3x3 crs grouped muladd",
-     [](Draw& d) { return plain(d, {.order = "crs.muladd", .schedule = kSmall, .grouped = true}); }},
+     [](Draw& d) {
+       return plain(d, {.order = "crs.muladd", .schedule = kSmall, .grouped = true});
+     }},
     {"3x3 rsc grouped nhwc, bias first",
      [](Draw& d) {
-       return plain(d, {.order = "rsc.fma+bias.first", .schedule = kFlat, .in = kNhwc, .out = kNhwc, .bias = true,
+       return plain(d, {.order = "rsc.fma+bias.first",
+                        .schedule = kFlat,
+                        .in = kNhwc,
+                        .out = kNhwc,
+                        .bias = true,
                         .grouped = true});
      }},
     {"3x3 crs split serial, bias first, relu",
@@ -130,21 +171,35 @@ const Family kFamilies[] = {
      }},
     {"3x3 rsc split pairwise nhwc",
      [](Draw& d) {
-       return plain(d, {.order = "rsc.split3p.fma+bias.stored", .schedule = kRuns, .in = kNhwc, .out = kNhwc,
-                        .bias = true, .channels_low = 16});
+       return plain(d, {.order = "rsc.split3p.fma+bias.stored",
+                        .schedule = kRuns,
+                        .in = kNhwc,
+                        .out = kNhwc,
+                        .bias = true,
+                        .channels_low = 16});
      }},
     {"3x3 c4rs split f64",
      [](Draw& d) {
-       return plain(d, {.order = "c4rs.split3.f64", .schedule = {32, 16, 4, 4, 2, 1}, .channels_low = 4});
+       return plain(
+           d, {.order = "c4rs.split3.f64", .schedule = {32, 16, 4, 4, 2, 1}, .channels_low = 4});
      }},
     {"3x3 crs split atomic",
-     [](Draw& d) { return plain(d, {.order = "crs.split4a.fma+bias.last", .schedule = kSmall, .bias = true}); }},
+     [](Draw& d) {
+       return plain(d, {.order = "crs.split4a.fma+bias.last", .schedule = kSmall, .bias = true});
+     }},
     {"3x3 crs tf32 rna",
-     [](Draw& d) { return with_precision(plain(d, {.schedule = kSmall}), ir::Precision::kTf32Rna); }},
+     [](Draw& d) {
+       return with_precision(plain(d, {.schedule = kSmall}), ir::Precision::kTf32Rna);
+     }},
     {"1x1 rsc tf32 trunc",
      [](Draw& d) {
-       return with_precision(plain(d, {.order = "rsc.fma", .schedule = kRuns, .kernel_h = 1, .kernel_w = 1, .in = kNhwc,
-                                       .out = kNhwc, .channels_low = 16}),
+       return with_precision(plain(d, {.order = "rsc.fma",
+                                       .schedule = kRuns,
+                                       .kernel_h = 1,
+                                       .kernel_w = 1,
+                                       .in = kNhwc,
+                                       .out = kNhwc,
+                                       .channels_low = 16}),
                              ir::Precision::kTf32Trunc);
      }},
     {"3x3 crs wide",
@@ -155,28 +210,49 @@ const Family kFamilies[] = {
      }},
     {"direct 3x3 crs depthwise, bias first",
      [](Draw& d) {
-       return plain(d, {.algorithm = Algorithm::kDirect, .order = "crs.fma+bias.first", .bias = true, .depthwise = true});
+       return plain(d, {.algorithm = Algorithm::kDirect,
+                        .order = "crs.fma+bias.first",
+                        .bias = true,
+                        .depthwise = true});
      }},
     {"direct 3x3 depthwise nhwc, residual",
      [](Draw& d) {
-       return add_relu(d, {.algorithm = Algorithm::kDirect, .order = "rsc.fma", .in = kNhwc, .out = kNhwc,
+       return add_relu(d, {.algorithm = Algorithm::kDirect,
+                           .order = "rsc.fma",
+                           .in = kNhwc,
+                           .out = kNhwc,
                            .depthwise = true});
      }},
-    {"direct 3x3 crs skip", [](Draw& d) { return plain(d, {.algorithm = Algorithm::kDirect, .order = "crs.skip.fma"}); }},
+    {"direct 3x3 crs skip",
+     [](Draw& d) { return plain(d, {.algorithm = Algorithm::kDirect, .order = "crs.skip.fma"}); }},
     {"direct 3x3 rsc skip grouped",
      [](Draw& d) {
-       return plain(d, {.algorithm = Algorithm::kDirect, .order = "rsc.skip.muladd", .in = kNhwc, .out = kNhwc,
-                        .grouped = true, });
+       return plain(d, {
+                           .algorithm = Algorithm::kDirect,
+                           .order = "rsc.skip.muladd",
+                           .in = kNhwc,
+                           .out = kNhwc,
+                           .grouped = true,
+                       });
      }},
     {"direct 5x2 c3rs kahan",
      [](Draw& d) {
-       return plain(d, {.algorithm = Algorithm::kDirect, .order = "c3rs.kahan+bias.last", .kernel_h = 5, .kernel_w = 2,
-                        .bias = true, .channels_low = 2, .channels_high = 9});
+       return plain(d, {.algorithm = Algorithm::kDirect,
+                        .order = "c3rs.kahan+bias.last",
+                        .kernel_h = 5,
+                        .kernel_w = 2,
+                        .bias = true,
+                        .channels_low = 2,
+                        .channels_high = 9});
      }},
     {"direct 1x1 crs f64",
      [](Draw& d) {
-       return plain(d, {.algorithm = Algorithm::kDirect, .order = "crs.f64+bias.stored", .kernel_h = 1, .kernel_w = 1,
-                        .bias = true, .channels_low = 2});
+       return plain(d, {.algorithm = Algorithm::kDirect,
+                        .order = "crs.f64+bias.stored",
+                        .kernel_h = 1,
+                        .kernel_w = 1,
+                        .bias = true,
+                        .channels_low = 2});
      }},
 };
 

@@ -12,7 +12,8 @@ constexpr Layout kNchw = Layout::kNchw, kNhwc = Layout::kNhwc;
 
 ir::Shape image(Draw& d) { return {d(1, 3), d(2, 9), d(2, 11), d(2, 11)}; }
 
-KernelCase pointwise(bool contract, const std::function<void(KernelCase&)>& build, Layout layout = kNchw) {
+KernelCase pointwise(bool contract, const std::function<void(KernelCase&)>& build,
+                     Layout layout = kNchw) {
   KernelCase test(Algorithm::kElementwise, "");
   build(test);
   test.finish(layout);
@@ -24,7 +25,8 @@ KernelCase pointwise(bool contract, const std::function<void(KernelCase&)>& buil
 void chain(KernelCase& t, Draw& d, Layout x_layout, Layout y_layout) {
   const ir::Shape s = image(d);
   const ir::ValueId x = t.input(s, x_layout), y = t.input(s, y_layout);
-  const ir::ValueId per_channel = t.input({s[1], 1, 1}), per_column = t.input({s[3]}), scalar = t.input(ir::Shape{});
+  const ir::ValueId per_channel = t.input({s[1], 1, 1}), per_column = t.input({s[3]}),
+                    scalar = t.input(ir::Shape{});
   ir::ValueId v = t.add(Op::kSub, {x, y});
   v = t.add(Op::kMul, {v, per_channel});
   v = t.add(Op::kDiv, {v, per_column});
@@ -53,13 +55,15 @@ KernelCase copy(const std::function<void(KernelCase&)>& build, Layout layout = k
   test.finish(layout);
   return test;
 }
-KernelCase pool(Draw& d, Op op, const char* order, std::int64_t kernel, Layout in, Layout out, bool include, bool relu) {
+KernelCase pool(Draw& d, Op op, const char* order, std::int64_t kernel, Layout in, Layout out,
+                bool include, bool relu) {
   KernelCase test(Algorithm::kPool, order);
   const std::int64_t h = d(kernel, 13), w = d(kernel, 13);
-  ir::AttributeList attributes{{"kernel", Ints{kernel, kernel}},
-                               {"stride", Ints{d(1, 3), d(1, 3)}},
-                               {"pad", Ints{d(0, kernel - 1), d(0, kernel - 1), d(0, kernel - 1), d(0, kernel - 1)}},
-                               {"ceil_mode", d(0, 1)}};
+  ir::AttributeList attributes{
+      {"kernel", Ints{kernel, kernel}},
+      {"stride", Ints{d(1, 3), d(1, 3)}},
+      {"pad", Ints{d(0, kernel - 1), d(0, kernel - 1), d(0, kernel - 1), d(0, kernel - 1)}},
+      {"ceil_mode", d(0, 1)}};
   if (op == Op::kAvgPool) attributes.push_back({"count_include_pad", std::int64_t{include}});
   ir::ValueId y = test.add(op, {test.input({d(1, 2), d(1, 7), h, w}, in)}, attributes);
   if (relu) y = test.add(Op::kRelu, {y});
@@ -80,64 +84,107 @@ KernelCase softmax(Draw& d, const char* order, std::int64_t axis) {
 }
 
 const Family kFamilies[] = {
-    {"pointwise broadcast nchw", [](Draw& d) { return pointwise(false, [&](KernelCase& t) { chain(t, d, kNchw, kNchw); }); }},
+    {"pointwise broadcast nchw",
+     [](Draw& d) { return pointwise(false, [&](KernelCase& t) { chain(t, d, kNchw, kNchw); }); }},
     {"pointwise broadcast mixed layouts",
-     [](Draw& d) { return pointwise(false, [&](KernelCase& t) { chain(t, d, kNhwc, kNchw); }, kNhwc); }},
-    {"pointwise products", [](Draw& d) { return pointwise(false, [&](KernelCase& t) { products(t, d); }); }},
-    {"pointwise products contracted", [](Draw& d) { return pointwise(true, [&](KernelCase& t) { products(t, d); }); }},
-    {"batch_norm relu nhwc", [](Draw& d) { return pointwise(false, [&](KernelCase& t) { norm(t, d); }, kNhwc); },
+     [](Draw& d) {
+       return pointwise(
+           false, [&](KernelCase& t) { chain(t, d, kNhwc, kNchw); }, kNhwc);
+     }},
+    {"pointwise products",
+     [](Draw& d) { return pointwise(false, [&](KernelCase& t) { products(t, d); }); }},
+    {"pointwise products contracted",
+     [](Draw& d) { return pointwise(true, [&](KernelCase& t) { products(t, d); }); }},
+    {"batch_norm relu nhwc",
+     [](Draw& d) {
+       return pointwise(
+           false, [&](KernelCase& t) { norm(t, d); }, kNhwc);
+     },
      Distribution::kUniform},
-    {"batch_norm contracted", [](Draw& d) { return pointwise(true, [&](KernelCase& t) { norm(t, d); }, kNhwc); },
+    {"batch_norm contracted",
+     [](Draw& d) {
+       return pointwise(
+           true, [&](KernelCase& t) { norm(t, d); }, kNhwc);
+     },
      Distribution::kUniform},
     {"identity, nchw to nhwc",
-     [](Draw& d) { return copy([&](KernelCase& t) { t.add(Op::kIdentity, {t.input({2, d(2, 9), d(2, 9), d(2, 9)})}); }, kNhwc); }},
+     [](Draw& d) {
+       return copy(
+           [&](KernelCase& t) {
+             t.add(Op::kIdentity, {t.input({2, d(2, 9), d(2, 9), d(2, 9)})});
+           },
+           kNhwc);
+     }},
     {"concat channels, mixed layouts",
      [](Draw& d) {
-       return copy([&](KernelCase& t) {
-         const std::int64_t h = d(2, 9), w = d(2, 9);
-         t.add(Op::kConcat, {t.input({2, d(2, 9), h, w}, kNhwc), t.input({2, d(2, 9), h, w}), t.input({2, d(2, 9), h, w}, kNhwc)},
-               {{"axis", std::int64_t{1}}});
-       }, kNhwc);
+       return copy(
+           [&](KernelCase& t) {
+             const std::int64_t h = d(2, 9), w = d(2, 9);
+             t.add(Op::kConcat,
+                   {t.input({2, d(2, 9), h, w}, kNhwc), t.input({2, d(2, 9), h, w}),
+                    t.input({2, d(2, 9), h, w}, kNhwc)},
+                   {{"axis", std::int64_t{1}}});
+           },
+           kNhwc);
      }},
-    {"concat rows", [](Draw& d) {
+    {"concat rows",
+     [](Draw& d) {
        return copy([&](KernelCase& t) {
          const std::int64_t w = d(2, 9);
-         t.add(Op::kConcat, {t.input({d(2, 9), w}), t.input({d(2, 9), w})}, {{"axis", std::int64_t{0}}});
+         t.add(Op::kConcat, {t.input({d(2, 9), w}), t.input({d(2, 9), w})},
+               {{"axis", std::int64_t{0}}});
        });
      }},
-    {"transpose", [](Draw& d) {
+    {"transpose",
+     [](Draw& d) {
        return copy([&](KernelCase& t) {
          t.add(Op::kTranspose, {t.input({d(2, 9), d(2, 9), d(2, 9)})}, {{"perm", Ints{2, 0, 1}}});
        });
      }},
-    {"slice", [](Draw& d) {
+    {"slice",
+     [](Draw& d) {
        return copy([&](KernelCase& t) {
          const std::int64_t a = d(5, 9), b = d(7, 12);
          t.add(Op::kSlice, {t.input({2, 2, a, b}, kNhwc)},
-               {{"starts", Ints{0, 1, a - 1, 1}}, {"steps", Ints{1, -1, -2, 3}}, {"sizes", Ints{2, 2, (a + 1) / 2, (b + 1) / 3}}});
+               {{"starts", Ints{0, 1, a - 1, 1}},
+                {"steps", Ints{1, -1, -2, 3}},
+                {"sizes", Ints{2, 2, (a + 1) / 2, (b + 1) / 3}}});
        });
      }},
-    {"pad", [](Draw& d) {
+    {"pad",
+     [](Draw& d) {
        return copy([&](KernelCase& t) {
          t.add(Op::kPad, {t.input({2, 3, d(4, 9), d(4, 9)})},
-               {{"before", Ints{0, 0, d(1, 2), -d(1, 2)}}, {"after", Ints{0, 0, -1, d(1, 3)}}, {"value", 0.5}});
+               {{"before", Ints{0, 0, d(1, 2), -d(1, 2)}},
+                {"after", Ints{0, 0, -1, d(1, 3)}},
+                {"value", 0.5}});
        });
      }},
-    {"flatten nhwc", [](Draw& d) {
-       return copy([&](KernelCase& t) { t.add(Op::kFlatten, {t.input({d(2, 4), d(2, 9), d(2, 9), d(2, 9)}, kNhwc)}); });
-     }},
-    {"reshape to nhwc", [](Draw& d) {
+    {"flatten nhwc",
+     [](Draw& d) {
        return copy([&](KernelCase& t) {
-         const std::int64_t a = d(2, 5), b = d(2, 5);
-         t.add(Op::kReshape, {t.input({6 * a, b})}, {{"shape", Ints{2, a, 3, b}}});
-       }, kNhwc);
+         t.add(Op::kFlatten, {t.input({d(2, 4), d(2, 9), d(2, 9), d(2, 9)}, kNhwc)});
+       });
      }},
-    {"max_pool 3x3 nchw", [](Draw& d) { return pool(d, Op::kMaxPool, "", 3, kNchw, kNchw, false, false); }},
-    {"max_pool 2x2 nhwc, relu", [](Draw& d) { return pool(d, Op::kMaxPool, "", 2, kNhwc, kNhwc, false, true); }},
-    {"avg_pool 3x3", [](Draw& d) { return pool(d, Op::kAvgPool, "hw.add", 3, kNchw, kNchw, false, false); }},
+    {"reshape to nhwc",
+     [](Draw& d) {
+       return copy(
+           [&](KernelCase& t) {
+             const std::int64_t a = d(2, 5), b = d(2, 5);
+             t.add(Op::kReshape, {t.input({6 * a, b})}, {{"shape", Ints{2, a, 3, b}}});
+           },
+           kNhwc);
+     }},
+    {"max_pool 3x3 nchw",
+     [](Draw& d) { return pool(d, Op::kMaxPool, "", 3, kNchw, kNchw, false, false); }},
+    {"max_pool 2x2 nhwc, relu",
+     [](Draw& d) { return pool(d, Op::kMaxPool, "", 2, kNhwc, kNhwc, false, true); }},
+    {"avg_pool 3x3",
+     [](Draw& d) { return pool(d, Op::kAvgPool, "hw.add", 3, kNchw, kNchw, false, false); }},
     {"avg_pool 2x2 with padding, kahan",
      [](Draw& d) { return pool(d, Op::kAvgPool, "hw.kahan", 2, kNhwc, kNchw, true, false); }},
-    {"avg_pool 9x9 f64", [](Draw& d) { return pool(d, Op::kAvgPool, "hw.f64", 9, kNchw, kNhwc, true, false); }},
+    {"avg_pool 9x9 f64",
+     [](Draw& d) { return pool(d, Op::kAvgPool, "hw.f64", 9, kNchw, kNhwc, true, false); }},
     {"mean", [](Draw& d) { return mean(d, "hw.add", kNchw); }},
     {"mean lanes32 nhwc", [](Draw& d) { return mean(d, "hw.lanes32.add", kNhwc); }},
     {"mean lanes4 kahan", [](Draw& d) { return mean(d, "hw.lanes4.kahan", kNchw); }},

@@ -18,7 +18,8 @@ struct Leaf {
   float x = 0, w = 0;
 };
 
-// One reduction by its denotation. `last` (bias.last) is added to the total in the accumulator's type.
+// One reduction by its denotation. `last` (bias.last) is added to the total in the accumulator's
+// type.
 float sum(const ir::NumericContract& contract, const ir::SumProgram& program,
           const std::function<Leaf(std::int32_t)>& leaf, bool products, float bias, bool last) {
   const ir::Arith arith = contract.order->arith;
@@ -62,9 +63,13 @@ float sum(const ir::NumericContract& contract, const ir::SumProgram& program,
 class Evaluator {
  public:
   Evaluator(const ir::Kernel& kernel, const std::vector<ir::Tensor>& operands, std::uint64_t seed)
-      : kernel_(kernel), body_(kernel.body), seed_(seed), values_(body_.value_count()),
+      : kernel_(kernel),
+        body_(kernel.body),
+        seed_(seed),
+        values_(body_.value_count()),
         uses_(body_.use_counts()) {
-    for (std::size_t i = 0; i < operands.size(); ++i) values_[body_.inputs()[i].index] = operands[i];
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      values_[body_.inputs()[i].index] = operands[i];
   }
 
   ir::Tensor run() {
@@ -76,7 +81,9 @@ class Evaluator {
   }
 
  private:
-  const ir::Tensor& value(const ir::Node& n, std::size_t i) const { return values_[n.operands[i].index]; }
+  const ir::Tensor& value(const ir::Node& n, std::size_t i) const {
+    return values_[n.operands[i].index];
+  }
   const ir::Shape& shape(ir::ValueId v) const { return body_.value(v).type.shape; }
 
   // Element of `t` at the index of a broader shape, axes aligned to the right.
@@ -117,7 +124,8 @@ class Evaluator {
       case Op::kAdd:
       case Op::kSub:
         if (contract)
-          if (const auto site = ir::contraction_site(body_, id, uses_, [](ir::NodeId) { return true; })) {
+          if (const auto site =
+                  ir::contraction_site(body_, id, uses_, [](ir::NodeId) { return true; })) {
             const ir::Node* mul = body_.producer(n.operands[static_cast<std::size_t>(*site)]);
             while (mul->op == Op::kIdentity) mul = body_.producer(mul->operands[0]);
             return make(out, [&](const Index& i) {
@@ -137,7 +145,8 @@ class Evaluator {
       case Op::kRelu:
         return make(out, [&](const Index& i) { return x(0, i) < 0 ? 0.0f : x(0, i); });
       case Op::kClip: {
-        const auto lo = static_cast<float>(n.number("min")), hi = static_cast<float>(n.number("max"));
+        const auto lo = static_cast<float>(n.number("min")),
+                   hi = static_cast<float>(n.number("max"));
         return make(out, [&](const Index& i) {
           const float t = x(0, i) < lo ? lo : x(0, i);
           return t > hi ? hi : t;
@@ -145,7 +154,9 @@ class Evaluator {
       }
       case Op::kBatchNorm:
         return make(out, [&](const Index& i) {
-          auto p = [&](std::size_t k) { return value(n, k).data<float>()[static_cast<std::size_t>(i[1])]; };
+          auto p = [&](std::size_t k) {
+            return value(n, k).data<float>()[static_cast<std::size_t>(i[1])];
+          };
           const float d = sub_rn(x(0, i), p(3));
           const float inv =
               div_rn(1.0f, sqrt_rn(add_rn(p(4), static_cast<float>(n.number("epsilon")))));
@@ -165,7 +176,8 @@ class Evaluator {
         return make(out, [&](const Index& i) {
           const ir::Shape& s = shape(n.operands[0]);
           const auto program = ir::denote(*kernel_.contract.order, {1, s[2], s[3]});
-          return div_rn(sum(kernel_.contract, program,
+          return div_rn(sum(
+                            kernel_.contract, program,
                             [&](std::int32_t p) {
                               return Leaf{at(value(n, 0), {i[0], i[1], p / s[3], p % s[3]}), 0};
                             },
@@ -180,12 +192,15 @@ class Evaluator {
   }
 
   float biased(const ir::Node& n, const ir::SumProgram& program,
-               const std::function<Leaf(std::int32_t)>& leaf, const std::optional<float>& bias) const {
+               const std::function<Leaf(std::int32_t)>& leaf,
+               const std::optional<float>& bias) const {
     const ir::BiasPoint point = kernel_.contract.order->bias;
     const bool last = bias && point == ir::BiasPoint::kLast;
     float t = sum(kernel_.contract, program, leaf, true, bias.value_or(0.0f), last);
-    if (n.op == Op::kGemm && n.number("alpha") != 1) t = mul_rn(static_cast<float>(n.number("alpha")), t);
-    if (bias && (point == ir::BiasPoint::kStored || point == ir::BiasPoint::kNone)) t = add_rn(t, *bias);
+    if (n.op == Op::kGemm && n.number("alpha") != 1)
+      t = mul_rn(static_cast<float>(n.number("alpha")), t);
+    if (bias && (point == ir::BiasPoint::kStored || point == ir::BiasPoint::kNone))
+      t = add_rn(t, *bias);
     return t;
   }
 
@@ -193,7 +208,8 @@ class Evaluator {
     const bool plain = n.op == Op::kConv1x1Matmul;
     const ir::Shape &xs = shape(n.operands[0]), &ws = shape(n.operands[1]);
     const std::int64_t groups = plain ? 1 : n.integer("groups");
-    const Index stride = plain ? Index{1, 1} : n.ints("stride"), pad = plain ? Index{0, 0, 0, 0} : n.ints("pad"),
+    const Index stride = plain ? Index{1, 1} : n.ints("stride"),
+                pad = plain ? Index{0, 0, 0, 0} : n.ints("pad"),
                 dilation = plain ? Index{1, 1} : n.ints("dilation");
     ir::ReductionOrder order = *kernel_.contract.order;
     if (order.walk == ir::Walk::kK) order.walk = ir::Walk::kCrs;
@@ -201,15 +217,20 @@ class Evaluator {
       std::vector<char> padded;
       auto place = [&](std::int64_t p) {
         const std::int64_t c = p / (ws[2] * ws[3]), r = p / ws[3] % ws[2], s = p % ws[3];
-        return Index{i[0], i[1] / (ws[0] / groups) * ws[1] + c, i[2] * stride[0] - pad[0] + r * dilation[0],
+        return Index{i[0], i[1] / (ws[0] / groups) * ws[1] + c,
+                     i[2] * stride[0] - pad[0] + r * dilation[0],
                      i[3] * stride[1] - pad[1] + s * dilation[1]};
       };
-      auto outside = [&](const Index& at) { return at[2] < 0 || at[2] >= xs[2] || at[3] < 0 || at[3] >= xs[3]; };
+      auto outside = [&](const Index& at) {
+        return at[2] < 0 || at[2] >= xs[2] || at[3] < 0 || at[3] >= xs[3];
+      };
       const std::int64_t positions = ws[1] * ws[2] * ws[3];
       std::unique_ptr<bool[]> mask(new bool[static_cast<std::size_t>(positions)]);
-      for (std::int64_t p = 0; p < positions; ++p) mask[static_cast<std::size_t>(p)] = outside(place(p));
-      const auto program = ir::denote(order, {ws[1], ws[2], ws[3]},
-                                      std::span<const bool>(mask.get(), static_cast<std::size_t>(positions)), seed_);
+      for (std::int64_t p = 0; p < positions; ++p)
+        mask[static_cast<std::size_t>(p)] = outside(place(p));
+      const auto program =
+          ir::denote(order, {ws[1], ws[2], ws[3]},
+                     std::span<const bool>(mask.get(), static_cast<std::size_t>(positions)), seed_);
       auto leaf = [&](std::int32_t p) {
         const Index where = place(p);
         return Leaf{outside(where) ? 0.0f : at(value(n, 0), where),
@@ -240,11 +261,12 @@ class Evaluator {
         bias = at(value(n, 2), i);
         if (n.number("beta") != 1) bias = mul_rn(static_cast<float>(n.number("beta")), *bias);
       }
-      return biased(n, program,
-                    [&](std::int32_t p) {
-                      return Leaf{ta ? pick(0, p, m) : pick(0, m, p), tb ? pick(1, k, p) : pick(1, p, k)};
-                    },
-                    bias);
+      return biased(
+          n, program,
+          [&](std::int32_t p) {
+            return Leaf{ta ? pick(0, p, m) : pick(0, m, p), tb ? pick(1, k, p) : pick(1, p, k)};
+          },
+          bias);
     });
   }
 
@@ -269,13 +291,18 @@ class Evaluator {
       }
       std::int64_t count = 0;
       for (std::int64_t p = 0; p < taps; ++p) {
-        const std::int64_t h = i[2] * stride[0] - pad[0] + p / kernel[1], w = i[3] * stride[1] - pad[1] + p % kernel[1];
+        const std::int64_t h = i[2] * stride[0] - pad[0] + p / kernel[1],
+                           w = i[3] * stride[1] - pad[1] + p % kernel[1];
         const bool declared = h < xs[2] + pad[2] && w < xs[3] + pad[3];
         if (n.integer("count_include_pad") != 0 ? declared : x(p).has_value()) ++count;
       }
       const auto program = ir::denote(*kernel_.contract.order, {1, kernel[0], kernel[1]});
-      const float s = sum(kernel_.contract, program,
-                          [&](std::int32_t p) { return Leaf{x(p).value_or(0.0f), 0}; }, false, 0, false);
+      const float s = sum(
+          kernel_.contract, program,
+          [&](std::int32_t p) {
+            return Leaf{x(p).value_or(0.0f), 0};
+          },
+          false, 0, false);
       return div_rn(s, static_cast<float>(count));
     });
   }
@@ -283,7 +310,8 @@ class Evaluator {
   ir::Tensor softmax(const ir::Node& n) {
     const ir::Shape& s = shape(n.result);
     const std::int64_t given = n.integer("axis");
-    const auto axis = static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(s.rank()) : given);
+    const auto axis =
+        static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(s.rank()) : given);
     const auto program = ir::denote(*kernel_.contract.order, {s[axis], 1, 1});
     return make(s, [&](const Index& i) {
       auto x = [&](std::int64_t k) {
@@ -293,9 +321,12 @@ class Evaluator {
       };
       float m = -std::numeric_limits<float>::infinity();
       for (std::int64_t k = 0; k < s[axis]; ++k) m = x(k) > m || std::isnan(x(k)) ? x(k) : m;
-      const float total = sum(kernel_.contract, program,
-                              [&](std::int32_t p) { return Leaf{ir::exp_by_steps(sub_rn(x(p), m)), 0}; },
-                              false, 0, false);
+      const float total = sum(
+          kernel_.contract, program,
+          [&](std::int32_t p) {
+            return Leaf{ir::exp_by_steps(sub_rn(x(p), m)), 0};
+          },
+          false, 0, false);
       return div_rn(ir::exp_by_steps(sub_rn(x(i[axis]), m)), total);
     });
   }
@@ -311,20 +342,23 @@ class Evaluator {
           const auto axis = static_cast<std::size_t>(n.integer("axis"));
           Index where(i);
           std::size_t part = 0;
-          while (where[axis] >= shape(n.operands[part])[axis]) where[axis] -= shape(n.operands[part++])[axis];
+          while (where[axis] >= shape(n.operands[part])[axis])
+            where[axis] -= shape(n.operands[part++])[axis];
           // `at` treats extents of 1 as broadcast, which is the same here.
           return at(value(n, part), where);
         });
       case Op::kTranspose:
         return make(out, [&](const Index& i) {
           Index where(i.size());
-          for (std::size_t a = 0; a < i.size(); ++a) where[static_cast<std::size_t>(n.ints("perm")[a])] = i[a];
+          for (std::size_t a = 0; a < i.size(); ++a)
+            where[static_cast<std::size_t>(n.ints("perm")[a])] = i[a];
           return at(value(n, 0), where);
         });
       case Op::kSlice:
         return make(out, [&](const Index& i) {
           Index where(i);
-          for (std::size_t a = 0; a < i.size(); ++a) where[a] = n.ints("starts")[a] + i[a] * n.ints("steps")[a];
+          for (std::size_t a = 0; a < i.size(); ++a)
+            where[a] = n.ints("starts")[a] + i[a] * n.ints("steps")[a];
           return at(value(n, 0), where);
         });
       case Op::kPad:
@@ -332,7 +366,8 @@ class Evaluator {
           Index where(i);
           for (std::size_t a = 0; a < i.size(); ++a) {
             where[a] -= n.ints("before")[a];
-            if (where[a] < 0 || where[a] >= shape(n.operands[0])[a]) return static_cast<float>(n.number("value"));
+            if (where[a] < 0 || where[a] >= shape(n.operands[0])[a])
+              return static_cast<float>(n.number("value"));
           }
           return at(value(n, 0), where);
         });
@@ -350,7 +385,8 @@ class Evaluator {
 
 }  // namespace
 
-ir::Tensor reference(const ir::Kernel& kernel, const std::vector<ir::Tensor>& operands, std::uint64_t atomic_seed) {
+ir::Tensor reference(const ir::Kernel& kernel, const std::vector<ir::Tensor>& operands,
+                     std::uint64_t atomic_seed) {
   return Evaluator(kernel, operands, atomic_seed).run();
 }
 

@@ -1,5 +1,5 @@
-// An oracle for generated kernels: the body of a kernel evaluated by scalar loops that share nothing with
-// codegen or the interpreter but ir::denote (the order) and the named roundings.
+// An oracle for generated kernels: the body of a kernel evaluated by scalar loops that share
+// nothing with codegen or the interpreter but ir::denote (the order) and the named roundings.
 #pragma once
 
 #include <cstdint>

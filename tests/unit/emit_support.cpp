@@ -53,7 +53,8 @@ KernelCase::KernelCase(ir::Algorithm algorithm, std::string_view order, ir::Sche
 
 ir::ValueId KernelCase::input(ir::Shape shape, ir::Layout layout) {
   layouts.push_back(layout);
-  return kernel.body.add_input(fmt::format("in{}", layouts.size() - 1), {ir::DType::kF32, std::move(shape), layout});
+  return kernel.body.add_input(fmt::format("in{}", layouts.size() - 1),
+                               {ir::DType::kF32, std::move(shape), layout});
 }
 
 ir::ValueId KernelCase::constant(float value) {
@@ -61,7 +62,8 @@ ir::ValueId KernelCase::constant(float value) {
                                   ir::Literal::splat({ir::DType::kF32, ir::Shape{}, {}}, value));
 }
 
-ir::ValueId KernelCase::add(ir::Op op, std::vector<ir::ValueId> operands, const ir::AttributeList& attributes) {
+ir::ValueId KernelCase::add(ir::Op op, std::vector<ir::ValueId> operands,
+                            const ir::AttributeList& attributes) {
   ir::Builder builder(kernel.body);
   last_ = builder.add(op, std::move(operands), attributes, "v").value();
   return last_;
@@ -74,11 +76,16 @@ KernelCase& KernelCase::finish(ir::Layout layout) {
   return *this;
 }
 
-std::vector<ir::Tensor> KernelCase::operands(std::uint64_t seed, Distribution distribution, bool specials) const {
+std::vector<ir::Tensor> KernelCase::operands(std::uint64_t seed, Distribution distribution,
+                                             bool specials) const {
   std::vector<ir::Tensor> out;
   const CounterRng rng(seed, "specials");
-  const float values[] = {-0.0f, 0x1p-149f, -0x1p-130f, std::numeric_limits<float>::infinity(),
-                          -std::numeric_limits<float>::infinity(), canonical_nan()};
+  const float values[] = {-0.0f,
+                          0x1p-149f,
+                          -0x1p-130f,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          canonical_nan()};
   for (ir::ValueId v : kernel.body.inputs()) {
     ir::Tensor t(ir::DType::kF32, kernel.body.value(v).type.shape);
     const auto data = t.data_mut<float>();
@@ -105,8 +112,9 @@ Result<codegen::LoweredKernel> KernelCase::lower() const {
   return codegen::lower(graph, id, options);
 }
 
-std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed, Distribution distribution,
-                                      bool specials, std::uint64_t schedule_seed) {
+std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed,
+                                      Distribution distribution, bool specials,
+                                      std::uint64_t schedule_seed) {
   auto lowered = test.lower();
   if (!lowered) return "lower: " + lowered.error().render();
   for (const auto& request : runtime::compile_requests(*lowered, "compute_90"))
@@ -121,7 +129,8 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
 
   const std::vector<ir::Tensor> operands = test.operands(seed, distribution, specials);
   std::vector<runtime::DeviceTensor> device;
-  for (std::size_t i = 0; i < operands.size(); ++i) device.push_back(runtime::upload(operands[i], test.layouts[i]));
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    device.push_back(runtime::upload(operands[i], test.layouts[i]));
   const ir::TensorType type = test.kernel.body.value(test.kernel.body.outputs()[0]).type;
   // What the kernel does not write stays recognisable.
   ir::Tensor poison(type.dtype, type.shape);
@@ -143,8 +152,8 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
       ++wrong;
       first = i;
     }
-  return fmt::format("{} of {} differ in {}; first at {}: kernel {:a}, reference {:a}", wrong, a.size(),
-                     lowered->launches[0].entry, first, a[first], b[first]);
+  return fmt::format("{} of {} differ in {}; first at {}: kernel {:a}, reference {:a}", wrong,
+                     a.size(), lowered->launches[0].entry, first, a[first], b[first]);
 }
 
 bool kernels_available(const char* test_case) {

@@ -1,5 +1,5 @@
-// Test kernels: a body built op by op, random operands, the run through NVRTC and the PTX executor, and the
-// comparison with the oracle of emit_reference.h.
+// Test kernels: a body built op by op, random operands, the run through NVRTC and the PTX executor,
+// and the comparison with the oracle of emit_reference.h.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,8 @@ class KernelCase {
 
   ir::ValueId input(ir::Shape shape, ir::Layout layout = ir::Layout::kNchw);
   ir::ValueId constant(float value);
-  ir::ValueId add(ir::Op op, std::vector<ir::ValueId> operands, const ir::AttributeList& attributes = {});
+  ir::ValueId add(ir::Op op, std::vector<ir::ValueId> operands,
+                  const ir::AttributeList& attributes = {});
   // Ends the body; the last added value is the result, stored in `layout`.
   KernelCase& finish(ir::Layout layout = ir::Layout::kNchw);
 
@@ -31,18 +32,20 @@ class KernelCase {
   codegen::LowerOptions options;
 
   // Random operands of a distribution; `specials` sprinkles -0, subnormals, Inf and NaN.
-  std::vector<ir::Tensor> operands(std::uint64_t seed, Distribution distribution, bool specials) const;
+  std::vector<ir::Tensor> operands(std::uint64_t seed, Distribution distribution,
+                                   bool specials) const;
   Result<codegen::LoweredKernel> lower() const;
 
  private:
   ir::ValueId last_;
 };
 
-// Runs the case and compares with the oracle: "" when equal bit for bit, else what differs. Also checks the
-// facts about the PTX. Empty optional: there is no NVRTC and no recorded PTX (the caller reports a skip).
+// Runs the case and compares with the oracle: "" when equal bit for bit, else what differs. Also
+// checks the facts about the PTX. Empty optional: there is no NVRTC and no recorded PTX (the caller
+// reports a skip).
 std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed,
-                                      Distribution distribution = Distribution::kRandom, bool specials = false,
-                                      std::uint64_t schedule_seed = 0);
+                                      Distribution distribution = Distribution::kRandom,
+                                      bool specials = false, std::uint64_t schedule_seed = 0);
 
 // Whether kernels can be compiled here; prints the counted skip line otherwise.
 bool kernels_available(const char* test_case);

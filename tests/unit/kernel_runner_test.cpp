@@ -1,18 +1,22 @@
+#include "runtime/kernel_runner.h"
+
 #include <doctest/doctest.h>
 
 #include <numeric>
 
-#include "runtime/kernel_runner.h"
 #include "tests/unit/emit_families.h"
 #include "tests/unit/emit_reference.h"
 
 using namespace driftc;
 using namespace driftc::test;
 
-TEST_CASE("device tensors: upload and download keep every element, in both layouts and all sizes of element") {
+TEST_CASE(
+    "device tensors: upload and download keep every element, in both layouts and all sizes of "
+    "element") {
   for (ir::DType dtype : {ir::DType::kF32, ir::DType::kF64, ir::DType::kF16, ir::DType::kI64}) {
     ir::Tensor t(dtype, {2, 3, 4, 5});
-    for (std::size_t i = 0; i < t.byte_count(); ++i) t.bytes_mut()[i] = static_cast<std::byte>(i * 7);
+    for (std::size_t i = 0; i < t.byte_count(); ++i)
+      t.bytes_mut()[i] = static_cast<std::byte>(i * 7);
     for (ir::Layout layout : {ir::Layout::kNchw, ir::Layout::kNhwc}) {
       const ir::Tensor back = runtime::download(runtime::upload(t, layout));
       CHECK(std::equal(t.bytes().begin(), t.bytes().end(), back.bytes().begin()));
@@ -22,7 +26,8 @@ TEST_CASE("device tensors: upload and download keep every element, in both layou
   std::iota(t.data_mut<float>().begin(), t.data_mut<float>().end(), 0.0f);
   const auto nhwc = runtime::upload(t, ir::Layout::kNhwc);
   const float expected[] = {0, 4, 1, 5, 2, 6, 3, 7};
-  CHECK(std::equal(std::begin(expected), std::end(expected), reinterpret_cast<const float*>(nhwc.data())));
+  CHECK(std::equal(std::begin(expected), std::end(expected),
+                   reinterpret_cast<const float*>(nhwc.data())));
 }
 
 TEST_CASE("device tensors: no elements") {
@@ -76,7 +81,8 @@ TEST_CASE("kernels: the schedule's seed orders atomics as the denotation says") 
     const auto fault = check_case(test, 1, Distribution::kRandom, false, seed);
     CHECK_MESSAGE(fault == std::optional<std::string>(""), fault.value_or("no kernel"));
     const auto operands = test.operands(1, Distribution::kRandom, false);
-    changed = changed || !ir::same_bits(reference(test.kernel, operands, 0), reference(test.kernel, operands, seed));
+    changed = changed || !ir::same_bits(reference(test.kernel, operands, 0),
+                                        reference(test.kernel, operands, seed));
   }
   CHECK(changed);
 }
