@@ -68,7 +68,8 @@ TEST_CASE("inside runtime: study sees the others, compare only tensors and contr
       {"runtime/compare", {"runtime/eager", "runtime/ptx", "runtime/cuda", "runtime/study", "passes", "codegen"}},
       {"runtime/eager", {"runtime/ptx", "runtime/cuda", "runtime/study", "runtime/compare", "passes", "codegen"}},
       {"runtime/ptx", {"runtime/eager", "runtime/cuda", "runtime/study", "runtime/compare", "passes", "codegen"}},
-      {"runtime/numeric", {"runtime/eager", "runtime/ptx", "runtime/study", "runtime/compare", "passes"}}};
+      // The exact reference reads windows and panels as eager does.
+      {"runtime/numeric", {"runtime/ptx", "runtime/study", "runtime/compare", "passes"}}};
   for (const Include& i : includes_of("runtime")) {
     const auto row = forbidden.find(second(i.file));
     if (row == forbidden.end()) continue;
