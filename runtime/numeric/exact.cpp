@@ -19,9 +19,6 @@ namespace {
 constexpr std::int64_t kTile = kColumnSlack;  // no tile is wider
 constexpr int kChunk = 64;                    // terms of one chain of the first tier
 
-// 2^exponent, 0 and infinity where f64 ends.
-double power_of_two(int exponent) { return std::ldexp(1.0, exponent); }
-
 // The tree of the first tier: chains of kChunk terms, their sums added in order.
 ir::ReductionOrder double_order(std::int64_t positions, bool starts_with_addend) {
   ir::ReductionOrder order;
@@ -52,20 +49,20 @@ struct Operands {
   std::vector<std::int32_t> row_bits;    // lowest bit set in the row
   std::int32_t column_bits = kNoBits;
   Scratch<double> column_norms;          // [image][group][pixel], rounded up
+  std::vector<double> granules;          // per row: all terms of its sums are multiples of it
 };
 
 // Receives tiles of f64 sums and makes the rounded results.
 class ExactSink final : public SumSink<double> {
  public:
   ExactSink(const Operands& operands, const WindowColumns<double>& columns,
-            std::span<const std::int64_t> offsets, std::span<const float> addend, std::int32_t addend_bits,
-            const ExactSettings& settings, ExactResult& result, Counters& counters)
+            std::span<const std::int64_t> offsets, std::span<const float> addend, const ExactSettings& settings, ExactResult& result,
+            Counters& counters)
       : operands_(operands),
         problem_(operands.problem),
         columns_(columns),
         offsets_(offsets),
         addend_(addend),
-        addend_bits_(addend_bits),
         settings_(settings),
         counters_(counters),
         relative_error_(double_error(problem_.positions())),
@@ -101,7 +98,7 @@ class ExactSink final : public SumSink<double> {
   };
   // The outputs of one row over the tile; whole vectors.
   struct Row {
-    alignas(64) std::array<double, kTile> magnitude{}, start{}, high, low, bound, value, radius;
+    alignas(64) std::array<double, kTile> magnitude, start, high, low, bound, value, radius;
     alignas(64) std::array<float, kTile> rounded;
   };
 
@@ -125,6 +122,9 @@ class ExactSink final : public SumSink<double> {
     const double row_norm = operands_.row_norms[static_cast<std::size_t>(row)];
     const bool starts = plain_ && !addend_.empty();
     Row out;
+    // Columns that are no output: a magnitude of 0 decides them.
+    std::fill_n(out.magnitude.data(), kTile, 0.0);
+    if (starts) std::fill_n(out.start.data(), kTile, 0.0);
     std::uint64_t valid = 0;
     for (std::size_t i = 0; i < tile.run_count; ++i) {
       const Run& run = tile.runs[i];
@@ -145,9 +145,7 @@ class ExactSink final : public SumSink<double> {
     ExactTile exact;
     exact.columns = tile.count;
     exact.magnitude = out.magnitude.data();
-    std::int32_t bits = operands_.row_bits[static_cast<std::size_t>(row)] + operands_.column_bits;
-    if (starts) bits = std::min(bits, addend_bits_);
-    const double granule = power_of_two(bits);
+    const double granule = operands_.granules[static_cast<std::size_t>(row)];
     exact.exact_limit = mul_rn(granule, 0x1p53);
     exact.flush = settings_.operands == Hypothesis::kFtz;
     exact.rounded = out.rounded.data();
@@ -269,7 +267,6 @@ class ExactSink final : public SumSink<double> {
   const WindowColumns<double>& columns_;
   std::span<const std::int64_t> offsets_;
   std::span<const float> addend_;
-  std::int32_t addend_bits_;
   const ExactSettings& settings_;
   Counters& counters_;
   double relative_error_;
@@ -292,7 +289,7 @@ class Runner {
     if (problem_.addend.defined()) {
       addend_ = problem_.addend.data<float>();
       Scratch<double> wide(addend_.size());
-      addend_bits_ = widen(addend_.data(), static_cast<std::int64_t>(addend_.size()), wide.data());
+      addend_bits_ = widen(addend_.data(), static_cast<std::int64_t>(addend_.size()), wide.data()).lowest_bit;
       start_ = std::move(wide);
     }
     for (const SumProduct& product : problem_.products) multiply(product);
@@ -310,14 +307,15 @@ class Runner {
     to.row_bits.assign(static_cast<std::size_t>(problem_.channels_out), 0);
     if (!problem_.has_products) {
       std::fill_n(to.rows.data(), positions, 1.0);
-      std::fill(to.row_norms.begin(), to.row_norms.end(), norm_of(to.rows.data(), positions));
+      std::fill(to.row_norms.begin(), to.row_norms.end(), norm_from(static_cast<double>(positions)));
       return;
     }
     const float* from = problem_.rows.data<float>().data() + to.product.rows_offset;
     for_each(pool_, rows, rows * positions, [&](std::size_t row, int) {
       double* wide = to.rows.data() + static_cast<std::int64_t>(row) * positions;
-      to.row_bits[row] = widen(from + static_cast<std::int64_t>(row) * positions, positions, wide);
-      to.row_norms[row] = norm_of(wide, positions);
+      const Widened about = widen(from + static_cast<std::int64_t>(row) * positions, positions, wide);
+      to.row_bits[row] = about.lowest_bit;
+      to.row_norms[row] = norm_from(about.squares);
     });
   }
   void widen_columns(Operands& to) const {
@@ -330,18 +328,21 @@ class Runner {
     std::vector<std::int32_t> bits(static_cast<std::size_t>(pieces), kNoBits);
     for_each(pool_, pieces, count, [&](std::size_t i, int) {
       const std::int64_t begin = static_cast<std::int64_t>(i) * kPiece;
-      bits[i] = widen(from + begin, std::min(kPiece, count - begin), to.columns.data() + begin);
+      bits[i] = widen(from + begin, std::min(kPiece, count - begin), to.columns.data() + begin).lowest_bit;
     });
     for (std::int32_t b : bits) to.column_bits = std::min(to.column_bits, b);
     to.column_norms = window_norms(w, problem_.groups, to.columns.data(), pool_);
   }
 
   void multiply(const SumProduct& product) {
-    Operands operands{problem_, product, {}, {}, {}, {}, kNoBits, {}};
+    Operands operands{problem_, product, {}, {}, {}, {}, kNoBits, {}, {}};
     widen_rows(operands);
     widen_columns(operands);
     const Window& w = problem_.window;
     const bool starts = problem_.plain() && !addend_.empty();
+    for (std::int32_t bits : operands.row_bits)
+      operands.granules.push_back(
+          std::ldexp(1.0, std::min(bits + operands.column_bits, starts ? addend_bits_ : kNoBits)));
     const SumPlan plan = make_plan(ir::denote(double_order(problem_.positions(), starts),
                                               {problem_.group_channels(), w.kernel_h, w.kernel_w}));
     SumRows<double> rows;
@@ -370,7 +371,7 @@ class Runner {
                     "columns are not pixels");
       start = {start_.data(), problem_.addend_row_stride, problem_.addend_pixel_stride};
     }
-    ExactSink sink(operands, panel, offsets, addend_, addend_bits_, settings_, result_, counters_);
+    ExactSink sink(operands, panel, offsets, addend_, settings_, result_, counters_);
     engine.run(columns, start, sink);
   }
 

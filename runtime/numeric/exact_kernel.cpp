@@ -26,16 +26,19 @@ using Narrow = hn::Rebind<float, D>;
 
 HWY_INLINE std::int64_t lane_count() { return static_cast<std::int64_t>(hn::Lanes(D())); }
 
-std::int32_t widen_lanes(const float* from, std::int64_t count, double* to) {
+Widened widen_lanes(const float* from, std::int64_t count, double* to) {
   const Narrow f32;
   const hn::Rebind<std::int32_t, D> i32;
   const D d;
   const std::int64_t lanes = lane_count();
   auto lowest = hn::Set(i32, kNoBits);
+  V squares = hn::Zero(d);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto x = hn::LoadU(f32, from + i);
-    hn::StoreU(hn::PromoteTo(d, x), d, to + i);
+    const V wide = hn::PromoteTo(d, x);
+    hn::StoreU(wide, d, to + i);
+    squares = hn::MulAdd(wide, wide, squares);
     const auto bits = hn::BitCast(i32, x);
     const auto field = hn::And(hn::ShiftRight<23>(bits), hn::Set(i32, 0xFF));
     auto significand = hn::And(bits, hn::Set(i32, 0x7FFFFF));
@@ -50,13 +53,18 @@ std::int32_t widen_lanes(const float* from, std::int64_t count, double* to) {
   }
   HWY_ALIGN std::int32_t parts[HWY_MAX_BYTES / sizeof(double)];
   hn::Store(lowest, i32, parts);
-  std::int32_t out = *std::min_element(parts, parts + lanes);
+  HWY_ALIGN double sums[HWY_MAX_BYTES / sizeof(double)];
+  hn::Store(squares, d, sums);
+  Widened out{*std::min_element(parts, parts + lanes), 0};
+  for (std::int64_t j = 0; j < lanes; ++j) out.squares = add_rn(out.squares, sums[j]);
   for (; i < count; ++i) {
     to[i] = from[i];
     const std::uint32_t bits = bits_of(from[i]), field = (bits >> 23) & 0xFFu;
     const std::uint32_t significand = (bits & 0x7FFFFFu) | (field != 0 ? 0x800000u : 0u);
+    out.squares = add_rn(out.squares, mul_rn(to[i], to[i]));
     if (significand != 0)
-      out = std::min(out, std::countr_zero(significand) + static_cast<std::int32_t>(std::max(field, 1u)) - 150);
+      out.lowest_bit = std::min(out.lowest_bit, std::countr_zero(significand) +
+                                                    static_cast<std::int32_t>(std::max(field, 1u)) - 150);
   }
   return out;
 }
@@ -263,7 +271,7 @@ HWY_EXPORT(decide_lanes);
 HWY_EXPORT(compensate_lanes);
 HWY_EXPORT(settle_lanes);
 
-std::int32_t widen(const float* from, std::int64_t count, double* to) {
+Widened widen(const float* from, std::int64_t count, double* to) {
   return HWY_DYNAMIC_DISPATCH(widen_lanes)(from, count, to);
 }
 void add_squares(const double* from, std::int64_t count, double* to) {

@@ -9,10 +9,14 @@
 
 namespace driftc::runtime {
 
-// to[i] = from[i]. Returns the exponent of the lowest bit that is set in any element (kNoBits: all are zero), so
-// that every element is a multiple of 2^that. Meaningless when an element is not finite.
+// to[i] = from[i].
 inline constexpr std::int32_t kNoBits = 1000;
-std::int32_t widen(const float* from, std::int64_t count, double* to);
+struct Widened {
+  // Every element is a multiple of 2^lowest_bit; kNoBits: all are zero. Meaningless unless all are finite.
+  std::int32_t lowest_bit = kNoBits;
+  double squares = 0;  // their sum, rounded
+};
+Widened widen(const float* from, std::int64_t count, double* to);
 // to[i] += from[i]^2, two roundings.
 void add_squares(const double* from, std::int64_t count, double* to);
 

@@ -11,18 +11,9 @@ namespace {
 // Sums of n non-negative terms are off by less than n 2^-53 of themselves: this covers n < 2^30.
 constexpr double kUp = 0x1.000001p0;
 
-double root_up(double squares) { return mul_rn(sqrt_rn(squares), kUp); }
-
 }  // namespace
 
-double norm_of(const double* values, std::int64_t count) {
-  double part[4] = {};
-  std::int64_t i = 0;
-  for (; i + 4 <= count; i += 4)
-    for (int j = 0; j < 4; ++j) part[j] = add_rn(part[j], mul_rn(values[i + j], values[i + j]));
-  for (; i < count; ++i) part[0] = add_rn(part[0], mul_rn(values[i], values[i]));
-  return root_up(add_rn(add_rn(part[0], part[1]), add_rn(part[2], part[3])));
-}
+double norm_from(double squares) { return mul_rn(sqrt_rn(squares), kUp); }
 
 Scratch<double> window_norms(const Window& w, std::int64_t groups, const double* input, ThreadPool& pool) {
   const std::int64_t plane = w.height * w.width, channels = w.channels / groups;
@@ -53,7 +44,7 @@ Scratch<double> window_norms(const Window& w, std::int64_t groups, const double*
         for (std::int64_t x = 0; x < w.out_w; ++x)
           line[x] = add_rn(line[x], along[static_cast<std::size_t>(row * w.out_w + x)]);
       }
-      for (std::int64_t x = 0; x < w.out_w; ++x) line[x] = root_up(line[x]);
+      for (std::int64_t x = 0; x < w.out_w; ++x) line[x] = norm_from(line[x]);
     }
   });
   return out;

@@ -9,8 +9,9 @@
 
 namespace driftc::runtime {
 
-// At least the Euclidean norm; squares of f32 values cannot overflow f64.
-double norm_of(const double* values, std::int64_t count);
+// At least the square root of an exact sum of squares, given the sum as any f64 order computes it. Squares of f32
+// values neither overflow nor underflow in f64.
+double norm_from(double squares);
 
 // Norms over the windows of [images][channels][height][width]: [image][group][out pixel], each over the channels
 // of its group and the taps inside the image.
