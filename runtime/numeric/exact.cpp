@@ -102,18 +102,14 @@ class ExactSink final : public SumSink<double> {
     alignas(64) std::array<float, kTile> rounded;
   };
 
-  float addend_at(std::int64_t row, std::int64_t pixel) const {
-    return addend_[static_cast<std::size_t>(row * problem_.addend_row_stride +
-                                            pixel * problem_.addend_pixel_stride)];
-  }
   SumScale scale_at(std::int64_t row, std::int64_t pixel) const {
     SumScale scale;
     scale.alpha = problem_.alpha;
     if (!addend_.empty()) {
-      scale.addend_a = addend_at(row, pixel);
+      scale.addend_a = problem_.addend_at(row, pixel);
       scale.addend_b = problem_.beta;
     }
-    if (!problem_.counts.empty()) scale.count = problem_.counts[static_cast<std::size_t>(pixel)];
+    scale.count = problem_.count_at(pixel);
     return scale;
   }
 
@@ -135,7 +131,7 @@ class ExactSink final : public SumSink<double> {
       for (std::int64_t j = 0; j < run.length; ++j) magnitude[j] = mul_rn(norms[j], row_norm);
       if (starts)
         for (std::int64_t j = 0; j < run.length; ++j) {
-          const double start = addend_at(row, run.pixel.position + j);
+          const double start = problem_.addend_at(row, run.pixel.position + j);
           out.start[static_cast<std::size_t>(run.at + j)] = start;
           magnitude[j] = add_rn(magnitude[j], std::abs(start));
         }
@@ -352,7 +348,7 @@ class Runner {
     rows.group_stride = rows.rows * problem_.positions();
     rows.row_stride = problem_.has_products ? problem_.positions() : 0;
     const SumEngine<double> engine(plan, SumArith::kFma, false, rows, pool_);
-    for_each_panel(w, operands.columns.data(), pool_,
+    for_each_panel<double>(w, operands.columns.data(), pool_,
                    [&](const WindowColumns<double>& panel) { run_panel(operands, engine, panel); });
   }
   void run_panel(const Operands& operands, const SumEngine<double>& engine, const WindowColumns<double>& panel) {

@@ -50,8 +50,9 @@ Scratch<double> window_norms(const Window& w, std::int64_t groups, const double*
   return out;
 }
 
-void for_each_panel(const Window& w, const double* input, ThreadPool& pool,
-                    const std::function<void(const WindowColumns<double>&)>& fn) {
+template <class T>
+void for_each_panel(const Window& w, const T* input, ThreadPool& pool,
+                    const std::function<void(const WindowColumns<T>&)>& fn) {
   if (w.images == 0 || w.out_pixels() == 0) return;
   if (shifted_overhead(w) <= 2.5) {
     const std::int64_t batch = shifted_batch(w, pool.threads());
@@ -70,5 +71,9 @@ void for_each_panel(const Window& w, const double* input, ThreadPool& pool,
     }
   if (!pixels.empty()) fn(gathered_columns(w, input, std::move(pixels), pool));
 }
+template void for_each_panel(const Window&, const float*, ThreadPool&,
+                             const std::function<void(const WindowColumns<float>&)>&);
+template void for_each_panel(const Window&, const double*, ThreadPool&,
+                             const std::function<void(const WindowColumns<double>&)>&);
 
 }  // namespace driftc::runtime

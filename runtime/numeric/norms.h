@@ -19,7 +19,8 @@ Scratch<double> window_norms(const Window& window, std::int64_t groups, const do
 
 // The columns of all images in batches: shifted copies, or gathered where windows are as large as the image
 // (as runtime/eager/window_sums.cpp does).
-void for_each_panel(const Window& window, const double* input, ThreadPool& pool,
-                    const std::function<void(const WindowColumns<double>&)>& fn);
+template <class T>
+void for_each_panel(const Window& window, const T* input, ThreadPool& pool,
+                    const std::function<void(const WindowColumns<T>&)>& fn);
 
 }  // namespace driftc::runtime

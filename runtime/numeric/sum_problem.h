@@ -44,7 +44,24 @@ struct SumProblem {
   // The sum with the addend as one more term is the whole value.
   bool plain() const { return alpha == 1.0f && beta == 1.0f && counts.empty(); }
   double multiply_adds() const;
+  float addend_at(std::int64_t row, std::int64_t pixel) const {
+    return addend.data<float>()[static_cast<std::size_t>(row * addend_row_stride + pixel * addend_pixel_stride)];
+  }
+  std::int64_t count_at(std::int64_t pixel) const {
+    return counts.empty() ? 1 : counts[static_cast<std::size_t>(pixel)];
+  }
 };
+
+// fn(flat index into the result, row, pixel) for every output, in order.
+template <class F>
+void for_each_output(const SumProblem& problem, const F& fn) {
+  for (const SumProduct& product : problem.products) {
+    auto at = static_cast<std::size_t>(product.out_offset);
+    for (std::int64_t image = 0; image < problem.window.images; ++image)
+      for (std::int64_t row = 0; row < problem.channels_out; ++row)
+        for (std::int64_t pixel = 0; pixel < problem.window.out_pixels(); ++pixel) fn(at++, row, pixel);
+  }
+}
 
 // Operands as `evaluate` takes them, all f32. The node must be a sum node.
 SumProblem sum_problem(const ir::Graph& graph, ir::NodeId node, std::span<const ir::Tensor> operands);
