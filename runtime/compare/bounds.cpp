@@ -12,16 +12,17 @@ namespace driftc::runtime::compare {
 namespace {
 
 constexpr double kUnit32 = 0x1p-24, kUnit64 = 0x1p-53;
-constexpr double kEta = 0x1p-150;         // half the smallest subnormal
-constexpr double kFlushEta = 0x1p-126;    // what flushing one result loses
-constexpr double kSlack = 1 + 0x1p-40;    // covers the f64 arithmetic of a bound itself
+constexpr double kEta = 0x1p-150;       // half the smallest subnormal
+constexpr double kFlushEta = 0x1p-126;  // what flushing one result loses
+constexpr double kSlack = 1 + 0x1p-40;  // covers the f64 arithmetic of a bound itself
 constexpr std::int32_t kKahanRoundings = 3;
 constexpr std::size_t kKahanLongest = std::size_t{1} << 20;
 
 // gamma_d = d u / (1 - d u) >= (1 + u)^d - 1 (numerics.md 4.1); infinite where that says nothing.
 double gamma(double roundings, double unit) {
   const double du = mul_rn(roundings, unit);
-  return du < 1 ? mul_rn(div_rn(du, sub_rn(1, du)), kSlack) : std::numeric_limits<double>::infinity();
+  return du < 1 ? mul_rn(div_rn(du, sub_rn(1, du)), kSlack)
+                : std::numeric_limits<double>::infinity();
 }
 double gamma_of(double f32, double f64) {
   const double a = gamma(f32, kUnit32), b = gamma(f64, kUnit64);
@@ -55,7 +56,8 @@ Scaling scaling(const SumProblem& problem, const ir::NumericContract& contract) 
   if (!problem.counts.empty()) {
     ++out.roundings, ++out.operations;
     // Counts beyond 2^24 are rounded themselves.
-    if (*std::max_element(problem.counts.begin(), problem.counts.end()) > (1 << 24)) ++out.roundings;
+    if (*std::max_element(problem.counts.begin(), problem.counts.end()) > (1 << 24))
+      ++out.roundings;
   }
   return out;
 }
@@ -65,11 +67,13 @@ bool is_wide(const ir::ReductionOrder& order, const ir::NumericContract& contrac
 }
 double addend_magnitude(const SumProblem& problem, std::int64_t row, std::int64_t pixel) {
   if (!problem.addend.defined()) return 0;
-  return std::abs(mul_rn(static_cast<double>(problem.beta), static_cast<double>(problem.addend_at(row, pixel))));
+  return std::abs(mul_rn(static_cast<double>(problem.beta),
+                         static_cast<double>(problem.addend_at(row, pixel))));
 }
 // |alpha| / count of one output.
 double scale_at(const SumProblem& problem, std::int64_t pixel) {
-  return mul_rn(div_rn(std::abs(static_cast<double>(problem.alpha)), static_cast<double>(problem.count_at(pixel))),
+  return mul_rn(div_rn(std::abs(static_cast<double>(problem.alpha)),
+                       static_cast<double>(problem.count_at(pixel))),
                 kSlack);
 }
 double alpha_growth(const SumProblem& problem) {
@@ -103,7 +107,8 @@ LeafRoundings leaf_roundings(const ir::SumProgram& program, const ir::ReductionO
   // Which slots hold something else than an exact zero, and so which additions round.
   std::vector<bool> holds;
   for (const auto& chain : program.chains)
-    holds.push_back((chain.starts_with_bias && has_bias) || std::any_of(chain.leaves.begin(), chain.leaves.end(), real));
+    holds.push_back((chain.starts_with_bias && has_bias) ||
+                    std::any_of(chain.leaves.begin(), chain.leaves.end(), real));
   std::vector<std::int32_t> rounds;
   for (const auto& addition : program.additions) {
     rounds.push_back(holds[at(addition.to)] && holds[at(addition.from)] ? 1 : 0);
@@ -125,8 +130,10 @@ LeafRoundings leaf_roundings(const ir::SumProgram& program, const ir::ReductionO
   for (std::size_t c = 0; c < program.chains.size(); ++c) {
     const auto& chain = program.chains[c];
     const bool biased = chain.starts_with_bias && has_bias;
-    const auto length = static_cast<std::int32_t>(std::count_if(chain.leaves.begin(), chain.leaves.end(), real));
-    const bool kahan = order.arith == ir::Arith::kKahan && static_cast<std::size_t>(length) <= kKahanLongest;
+    const auto length =
+        static_cast<std::int32_t>(std::count_if(chain.leaves.begin(), chain.leaves.end(), real));
+    const bool kahan =
+        order.arith == ir::Arith::kKahan && static_cast<std::size_t>(length) <= kKahanLongest;
     if (biased) own_bias = after[c] + (kahan ? kKahanRoundings : length);
     std::int32_t j = 0;
     for (std::int32_t leaf : chain.leaves) {
@@ -159,7 +166,8 @@ LeafRoundings leaf_roundings(const ir::SumProgram& program, const ir::ReductionO
     for (std::int32_t& count : counts) ++count;
   };
   const bool late = has_bias && order.bias == ir::BiasPoint::kLast;
-  const bool stored = has_bias && (order.bias == ir::BiasPoint::kStored || order.bias == ir::BiasPoint::kNone);
+  const bool stored =
+      has_bias && (order.bias == ir::BiasPoint::kStored || order.bias == ir::BiasPoint::kNone);
   if (late) {
     everywhere(own);
     own_bias = 1;
@@ -176,11 +184,12 @@ LeafRoundings leaf_roundings(const ir::SumProgram& program, const ir::ReductionO
   return out;
 }
 
-TensorBound a_priori_bound(const SumProblem& problem, const ir::NumericContract& contract, ThreadPool& pool,
-                           std::uint64_t atomic_seed) {
+TensorBound a_priori_bound(const SumProblem& problem, const ir::NumericContract& contract,
+                           ThreadPool& pool, std::uint64_t atomic_seed) {
   const Scaling s = scaling(problem, contract);
   const bool has_bias = problem.addend.defined();
-  const ir::ReductionExtent extent{problem.group_channels(), problem.window.kernel_h, problem.window.kernel_w};
+  const ir::ReductionExtent extent{problem.group_channels(), problem.window.kernel_h,
+                                   problem.window.kernel_w};
   const ir::SumProgram program = ir::denote(s.order, extent, {}, atomic_seed);
   const double eta = contract.ftz ? kFlushEta : kEta;
   TensorBound out;
@@ -197,41 +206,55 @@ TensorBound a_priori_bound(const SumProblem& problem, const ir::NumericContract&
       blocks += (static_cast<std::int64_t>(chain.leaves.size()) + length - 1) / length;
     double largest = 0;
     for (const ir::Tensor& operand : {problem.columns, problem.rows})
-      for (float v : operand.data<float>()) largest = std::max(largest, static_cast<double>(std::abs(v)));
+      for (float v : operand.data<float>())
+        largest = std::max(largest, static_cast<double>(std::abs(v)));
     out.value = magnitudes(problem, {}, pool);
     const auto value = out.value.data_mut<double>();
     // Additions of chains, bias and scaling come on top, in f32.
-    const double later = gamma(static_cast<double>(program.additions.size()) + s.roundings + 1, kUnit32);
+    const double later =
+        gamma(static_cast<double>(program.additions.size()) + s.roundings + 1, kUnit32);
     for_each_output(problem, [&](std::size_t i, std::int64_t row, std::int64_t pixel) {
       const double addend = addend_magnitude(problem, row, pixel);
       if (value[i] == 0 && addend == 0) return;
       const double magnitude = add_rn(value[i], s.order.bias == ir::BiasPoint::kFirst ? addend : 0);
-      const double chains = tensor_core_bound(*core, s.order.mma.k(), blocks * length, magnitude, largest);
-      value[i] = mul_rn(kSlack, add_rn(mul_rn(scale_at(problem, pixel), add_rn(chains, mul_rn(later, add_rn(magnitude, chains)))),
-                                       mul_rn(gamma(2 + s.addend_roundings, kUnit32), addend)));
+      const double chains =
+          tensor_core_bound(*core, s.order.mma.k(), blocks * length, magnitude, largest);
+      value[i] =
+          mul_rn(kSlack, add_rn(mul_rn(scale_at(problem, pixel),
+                                       add_rn(chains, mul_rn(later, add_rn(magnitude, chains)))),
+                                mul_rn(gamma(2 + s.addend_roundings, kUnit32), addend)));
     });
     return out;
   }
 
   const bool wide = is_wide(s.order, contract);
-  const LeafRoundings leaves = leaf_roundings(program, s.order, problem.positions(), has_bias, wide);
+  const LeafRoundings leaves =
+      leaf_roundings(program, s.order, problem.positions(), has_bias, wide);
   std::vector<double> factors;
   for (std::size_t i = 0; i < leaves.f32.size(); ++i)
     factors.push_back(gamma_of(leaves.f32[i] + s.roundings, leaves.f64[i]));
   if (s.order.skip && !factors.empty())
     std::fill(factors.begin(), factors.end(), *std::max_element(factors.begin(), factors.end()));
-  const double addend_factor = gamma_of(leaves.bias_f32 + s.roundings + s.addend_roundings, leaves.bias_f64);
+  const double addend_factor =
+      gamma_of(leaves.bias_f32 + s.roundings + s.addend_roundings, leaves.bias_f64);
   double operations = static_cast<double>(leaves.operations) + s.operations;
   if (contract.ftz)  // additions flush too
-    operations += static_cast<double>(problem.positions()) + static_cast<double>(program.additions.size()) + 1;
-  const double underflow = mul_rn(mul_rn(operations, mul_rn(eta, 1.01)), alpha_growth(problem));
+    operations += static_cast<double>(problem.positions()) +
+                  static_cast<double>(program.additions.size()) + 1;
+  double lost = mul_rn(operations, eta);
+  if (s.order.split > 1 && s.order.combine == ir::SplitCombine::kAtomic && !wide)
+    // f32 atomics flush both operands and the result.
+    lost =
+        add_rn(lost, mul_rn(mul_rn(3, kFlushEta), static_cast<double>(program.additions.size())));
+  const double underflow = mul_rn(mul_rn(lost, 1.01), alpha_growth(problem));
 
   out.value = magnitudes(problem, factors, pool);
   const auto value = out.value.data_mut<double>();
   for_each_output(problem, [&](std::size_t i, std::int64_t row, std::int64_t pixel) {
     const double addend = addend_magnitude(problem, row, pixel);
     if (value[i] == 0 && addend == 0) return;
-    value[i] = mul_rn(kSlack, add_rn(add_rn(mul_rn(scale_at(problem, pixel), value[i]), mul_rn(addend_factor, addend)),
+    value[i] = mul_rn(kSlack, add_rn(add_rn(mul_rn(scale_at(problem, pixel), value[i]),
+                                            mul_rn(addend_factor, addend)),
                                      underflow));
   });
   return out;
@@ -244,16 +267,19 @@ TensorBound any_order_bound(const SumProblem& problem, ThreadPool& pool) {
   // n u without second order for the sum; one rounding to storage, and what follows.
   const double later = gamma(1 + s.roundings, kUnit32), sum = mul_rn(terms, kUnit32);
   const double factor = mul_rn(kSlack, add_rn(add_rn(sum, later), mul_rn(sum, later)));
-  const double addend_factor = mul_rn(kSlack, add_rn(factor, mul_rn(gamma(s.addend_roundings, kUnit32), add_rn(1, factor))));
-  const double underflow = mul_rn(mul_rn(add_rn(terms, s.operations + 1), 1.01 * kEta), alpha_growth(problem));
+  const double addend_factor =
+      mul_rn(kSlack, add_rn(factor, mul_rn(gamma(s.addend_roundings, kUnit32), add_rn(1, factor))));
+  const double underflow =
+      mul_rn(mul_rn(add_rn(terms, s.operations + 1), 1.01 * kEta), alpha_growth(problem));
   TensorBound out{magnitudes(problem, {}, pool), BoundKind::kAPriori, "n u, any order"};
   const auto value = out.value.data_mut<double>();
   for_each_output(problem, [&](std::size_t i, std::int64_t row, std::int64_t pixel) {
     const double addend = addend_magnitude(problem, row, pixel);
     if (value[i] == 0 && addend == 0) return;
-    value[i] = mul_rn(kSlack, add_rn(add_rn(mul_rn(factor, mul_rn(scale_at(problem, pixel), value[i])),
-                                            mul_rn(addend_factor, addend)),
-                                     underflow));
+    value[i] =
+        mul_rn(kSlack, add_rn(add_rn(mul_rn(factor, mul_rn(scale_at(problem, pixel), value[i])),
+                                     mul_rn(addend_factor, addend)),
+                              underflow));
   });
   return out;
 }
@@ -263,11 +289,12 @@ double z_value(double difference, double variance_a, double variance_b) {
   return div_rn(difference, sqrt_rn(add_rn(variance_a, variance_b)));
 }
 
-TensorBound tensor_core_chain_bound(const SumProblem& problem, const TensorCore& core, int instruction_k,
-                                    ThreadPool& pool) {
+TensorBound tensor_core_chain_bound(const SumProblem& problem, const TensorCore& core,
+                                    int instruction_k, ThreadPool& pool) {
   double largest = 0;
   for (const ir::Tensor& operand : {problem.columns, problem.rows})
-    for (float v : operand.data<float>()) largest = std::max(largest, static_cast<double>(std::abs(v)));
+    for (float v : operand.data<float>())
+      largest = std::max(largest, static_cast<double>(std::abs(v)));
   TensorBound out{magnitudes(problem, {}, pool), BoundKind::kTensorCore,
                   "blocks of " + std::to_string(std::min(core.length, instruction_k)) + ", F " +
                       std::to_string(core.fraction_bits)};
@@ -277,8 +304,10 @@ TensorBound tensor_core_chain_bound(const SumProblem& problem, const TensorCore&
   for_each_output(problem, [&](std::size_t i, std::int64_t row, std::int64_t pixel) {
     const double addend = addend_magnitude(problem, row, pixel), magnitude = value[i];
     if (magnitude == 0 && addend == 0) return;
-    const double chain = tensor_core_bound(core, instruction_k, problem.positions(), magnitude, largest);
-    value[i] = mul_rn(kSlack, add_rn(mul_rn(scale_at(problem, pixel), add_rn(chain, mul_rn(later, add_rn(magnitude, chain)))),
+    const double chain =
+        tensor_core_bound(core, instruction_k, problem.positions(), magnitude, largest);
+    value[i] = mul_rn(kSlack, add_rn(mul_rn(scale_at(problem, pixel),
+                                            add_rn(chain, mul_rn(later, add_rn(magnitude, chain)))),
                                      mul_rn(gamma(1 + s.addend_roundings, kUnit32), addend)));
   });
   return out;
@@ -315,7 +344,8 @@ TensorBound input_rounding(const SumProblem& problem, Hypothesis hypothesis, Thr
     ir::Tensor out(ir::DType::kF64, from.shape());
     const auto d = out.data_mut<double>();
     for (std::size_t i = 0; i < d.size(); ++i)
-      d[i] = std::abs(sub_rn(static_cast<double>(from.data<float>()[i]), static_cast<double>(to.data<float>()[i])));
+      d[i] = std::abs(sub_rn(static_cast<double>(from.data<float>()[i]),
+                             static_cast<double>(to.data<float>()[i])));
     return out;
   };
   // |x w - x' w'| <= dx (|w| + dw) + |x| dw, with the changes that these operands undergo.
@@ -330,7 +360,8 @@ TensorBound input_rounding(const SumProblem& problem, Hypothesis hypothesis, Thr
     out.value = product_sums(problem, dx, reach, pool);
     const ir::Tensor second = product_sums(problem, absolute(problem.columns, pool), dw, pool);
     const auto value = out.value.data_mut<double>();
-    for (std::size_t i = 0; i < value.size(); ++i) value[i] = add_rn(value[i], second.data<double>()[i]);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      value[i] = add_rn(value[i], second.data<double>()[i]);
   } else {
     out.value = product_sums(problem, dx, {}, pool);
   }
@@ -338,28 +369,33 @@ TensorBound input_rounding(const SumProblem& problem, Hypothesis hypothesis, Thr
   for_each_output(problem, [&](std::size_t i, std::int64_t row, std::int64_t pixel) {
     double change = mul_rn(mul_rn(scale_at(problem, pixel), value[i]), kSumSlack);
     if (problem.addend.defined())
-      change = add_rn(change, std::abs(mul_rn(static_cast<double>(problem.beta),
-                                              sub_rn(static_cast<double>(problem.addend_at(row, pixel)),
-                                                     static_cast<double>(rounded_problem.addend_at(row, pixel))))));
+      change = add_rn(
+          change,
+          std::abs(mul_rn(static_cast<double>(problem.beta),
+                          sub_rn(static_cast<double>(problem.addend_at(row, pixel)),
+                                 static_cast<double>(rounded_problem.addend_at(row, pixel))))));
     value[i] = change;
   });
   return out;
 }
 
-Conditioning conditioning(const SumProblem& problem, const ir::Tensor& value, const ir::Tensor& exact,
-                          ThreadPool& pool) {
+Conditioning conditioning(const SumProblem& problem, const ir::Tensor& value,
+                          const ir::Tensor& exact, ThreadPool& pool) {
   const ir::Tensor all = magnitudes(problem, {}, pool);
   Conditioning out;
   double sum = 0;
   std::int64_t counted = 0;
   for_each_output(problem, [&](std::size_t i, std::int64_t row, std::int64_t pixel) {
-    const double magnitude = add_rn(mul_rn(scale_at(problem, pixel), all.data<double>()[i]), addend_magnitude(problem, row, pixel));
-    const double reference = exact.data<double>()[i], error = sub_rn(static_cast<double>(value.data<float>()[i]), reference);
+    const double magnitude = add_rn(mul_rn(scale_at(problem, pixel), all.data<double>()[i]),
+                                    addend_magnitude(problem, row, pixel));
+    const double reference = exact.data<double>()[i],
+                 error = sub_rn(static_cast<double>(value.data<float>()[i]), reference);
     if (!std::isfinite(magnitude) || !std::isfinite(error)) return;
     ++counted;
     if (magnitude == 0) return;
     const double omega = div_rn(std::abs(error), magnitude);
-    out.condition_max = std::max(out.condition_max, div_rn(mul_rn(2.0, magnitude), std::abs(reference)));
+    out.condition_max =
+        std::max(out.condition_max, div_rn(mul_rn(2.0, magnitude), std::abs(reference)));
     out.omega_max = std::max(out.omega_max, omega);
     sum = add_rn(sum, omega);
   });

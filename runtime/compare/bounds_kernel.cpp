@@ -1,7 +1,9 @@
-#define HWY_DISABLED_TARGETS                                                                    \
+#define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/compare/bounds_kernel.cpp"
+#include "runtime/compare/bounds_kernel.h"
+
 #include <hwy/foreach_target.h>  // includes this file once per target
 #include <hwy/highway.h>
 
@@ -10,7 +12,6 @@
 #include <type_traits>
 
 #include "ir/support/round.h"
-#include "runtime/compare/bounds_kernel.h"
 
 #define DRIFTC_UNROLL _Pragma("GCC unroll 8")
 
@@ -29,7 +30,8 @@ HWY_INLINE V fma_lanes(D d, V a, V b, V c) {
   return hn::MulAdd(a, b, c);
 #else
   using T = hn::TFromD<D>;
-  HWY_ALIGN T x[HWY_MAX_BYTES / sizeof(T)], y[HWY_MAX_BYTES / sizeof(T)], z[HWY_MAX_BYTES / sizeof(T)];
+  HWY_ALIGN T x[HWY_MAX_BYTES / sizeof(T)], y[HWY_MAX_BYTES / sizeof(T)],
+      z[HWY_MAX_BYTES / sizeof(T)];
   hn::Store(a, d, x);
   hn::Store(b, d, y);
   hn::Store(c, d, z);
@@ -38,20 +40,41 @@ HWY_INLINE V fma_lanes(D d, V a, V b, V c) {
 #endif
 }
 
-// 2^e of a rounded result: its exponent, or that of the smallest normal number (subnormals share its ulp).
+// 2^e of a rounded result: its exponent, or that of the smallest normal number (subnormals share
+// its ulp).
 HWY_INLINE WideV step_of(hn::Vec<hn::Rebind<float, Wide>> value) {
   const hn::Rebind<float, Wide> d;
-  const auto power = hn::And(value, hn::BitCast(d, hn::Set(hn::Rebind<std::uint32_t, Wide>(), 0x7F800000u)));
+  const auto power =
+      hn::And(value, hn::BitCast(d, hn::Set(hn::Rebind<std::uint32_t, Wide>(), 0x7F800000u)));
   return hn::PromoteTo(Wide(), hn::Max(power, hn::Set(d, std::numeric_limits<float>::min())));
 }
 HWY_INLINE WideV step_of(WideV value) {
   const Wide d;
-  const auto power = hn::And(value, hn::BitCast(d, hn::Set(hn::Rebind<std::uint64_t, Wide>(), std::uint64_t{0x7FF} << 52)));
+  const auto power = hn::And(value, hn::BitCast(d, hn::Set(hn::Rebind<std::uint64_t, Wide>(),
+                                                           std::uint64_t{0x7FF} << 52)));
   return hn::Max(power, hn::Set(d, std::numeric_limits<double>::min()));
 }
 
-HWY_INLINE hn::Vec<hn::Rebind<float, Wide>> load(hn::Rebind<float, Wide> d, const float* from) { return hn::LoadU(d, from); }
-HWY_INLINE WideV load(Wide d, const float* from) { return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, Wide>(), from)); }
+// Subnormals become zero (atomics). What is lost is no rounding: all of it counts as half an ulp,
+// 2^-24 steps.
+HWY_INLINE hn::Vec<hn::Rebind<float, Wide>> flushed(hn::Vec<hn::Rebind<float, Wide>> value,
+                                                    WideV& steps, WideV& squares) {
+  const hn::Rebind<float, Wide> d;
+  const Wide wide;
+  const auto small = hn::Lt(hn::Abs(value), hn::Set(d, std::numeric_limits<float>::min()));
+  const WideV lost = hn::Mul(hn::PromoteTo(wide, hn::IfThenElseZero(small, hn::Abs(value))),
+                             hn::Set(wide, 0x1p24));
+  steps = hn::Add(steps, lost);
+  squares = hn::Add(squares, hn::Mul(hn::Mul(lost, lost), hn::Set(wide, 3.0)));
+  return hn::IfThenElse(small, hn::CopySign(hn::Zero(d), value), value);
+}
+
+HWY_INLINE hn::Vec<hn::Rebind<float, Wide>> load(hn::Rebind<float, Wide> d, const float* from) {
+  return hn::LoadU(d, from);
+}
+HWY_INLINE WideV load(Wide d, const float* from) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, Wide>(), from));
+}
 
 template <class T, SumArith kArith, int kRows>
 void replay_rows(const ReplayTile<T>& tile) {
@@ -79,11 +102,15 @@ void replay_rows(const ReplayTile<T>& tile) {
         value[r] = hn::LoadU(d, tile.value + from + r * lanes);
         steps[r] = hn::LoadU(wide, tile.steps + from + r * lanes);
         squares[r] = hn::LoadU(wide, tile.squares + from + r * lanes);
+        if constexpr (std::is_same_v<T, float>)
+          if (step.flush) value[r] = flushed(value[r], steps[r], squares[r]);
       }
       adds = true;
     } else {
       for (std::size_t r = 0; r < kRows; ++r) {
-        value[r] = step.starts_with_bias && tile.start != nullptr ? hn::LoadU(d, tile.start + r * lanes) : hn::Zero(d);
+        value[r] = step.starts_with_bias && tile.start != nullptr
+                       ? hn::LoadU(d, tile.start + r * lanes)
+                       : hn::Zero(d);
         steps[r] = squares[r] = none;
       }
       for (std::int32_t i = step.begin; i < step.end; ++i) {
@@ -123,15 +150,22 @@ void replay_rows(const ReplayTile<T>& tile) {
     }
     for (std::size_t r = 0; r < kRows; ++r) {
       T* to = tile.value + slot + r * lanes;
-      double *to_steps = tile.steps + slot + r * lanes, *to_squares = tile.squares + slot + r * lanes;
+      double *to_steps = tile.steps + slot + r * lanes,
+             *to_squares = tile.squares + slot + r * lanes;
       if (adds) {
-        const V before = hn::LoadU(d, to);
+        V before = hn::LoadU(d, to);
+        if constexpr (std::is_same_v<T, float>)
+          if (step.flush) before = flushed(before, steps[r], squares[r]);
         V sum = hn::Add(before, value[r]);
+        if constexpr (std::is_same_v<T, float>)
+          if (step.flush) sum = flushed(sum, steps[r], squares[r]);
         // Adding an exact zero rounds nothing; one of the two being zero is enough.
-        const V both = hn::IfThenZeroElse(hn::Or(hn::Eq(before, hn::Zero(d)), hn::Eq(value[r], hn::Zero(d))), hn::Set(d, T{1}));
+        const V both = hn::IfThenZeroElse(
+            hn::Or(hn::Eq(before, hn::Zero(d)), hn::Eq(value[r], hn::Zero(d))), hn::Set(d, T{1}));
         const WideV power = counted(both, step_of(sum));
         steps[r] = hn::Add(hn::Add(steps[r], hn::LoadU(wide, to_steps)), power);
-        squares[r] = hn::Add(hn::Add(squares[r], hn::LoadU(wide, to_squares)), hn::Mul(power, power));
+        squares[r] =
+            hn::Add(hn::Add(squares[r], hn::LoadU(wide, to_squares)), hn::Mul(power, power));
         value[r] = sum;
       }
       hn::StoreU(value[r], d, to);

@@ -1,4 +1,5 @@
-// Replays summation plans with half-ulp and ulp^2 sums beside every value: the vector loop of replay_bound.
+// Replays summation plans with half-ulp and ulp^2 sums beside every value: the vector loop of
+// replay_bound.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ struct ReplayTile {
   const float* panel = nullptr;           // first column
   const std::int64_t* offsets = nullptr;  // by canonical position
   const SumPlan* plan = nullptr;
-  SumArith arith = SumArith::kFma;        // kFma, kMulAdd or kAdd
-  const T* start = nullptr;               // [row][lane]: start of chains with a bias; null: +0
-  // Scratch and results, [slot][row][lane]: the value, sum of 2^e and sum of 4^e over its rounded results, where an
-  // ulp of a result is 2^e times that of 1.
+  SumArith arith = SumArith::kFma;  // kFma, kMulAdd or kAdd
+  const T* start = nullptr;         // [row][lane]: start of chains with a bias; null: +0
+  // Scratch and results, [slot][row][lane]: the value, sum of 2^e and sum of 4^e over its rounded
+  // results, where an ulp of a result is 2^e times that of 1.
   T* value = nullptr;
   double *steps = nullptr, *squares = nullptr;
 };

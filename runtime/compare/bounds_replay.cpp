@@ -27,7 +27,8 @@ struct Tracked {
     value = next;
     if (exact) return;
     const double power =
-        std::max(std::ldexp(1.0, std::isfinite(next) ? std::ilogb(next == 0 ? 1e-45f : next) : 128), 0x1p-126);
+        std::max(std::ldexp(1.0, std::isfinite(next) ? std::ilogb(next == 0 ? 1e-45f : next) : 128),
+                 0x1p-126);
     const double ulp = mul_rn(power, 0x1p-23);
     bound = add_rn(bound, mul_rn(ulp, 0.5));
     variance = add_rn(variance, div_rn(mul_rn(ulp, ulp), 12));
@@ -41,9 +42,14 @@ struct Tracked {
 template <class T>
 class Replayer {
  public:
-  Replayer(const SumProblem& problem, const ir::ReductionOrder& order, ir::BiasPoint bias, bool contract,
-           ThreadPool& pool, std::uint64_t seed)
-      : problem_(problem), order_(order), bias_(bias), contract_(contract), pool_(pool), seed_(seed) {}
+  Replayer(const SumProblem& problem, const ir::ReductionOrder& order, ir::BiasPoint bias,
+           bool contract, ThreadPool& pool, std::uint64_t seed)
+      : problem_(problem),
+        order_(order),
+        bias_(bias),
+        contract_(contract),
+        pool_(pool),
+        seed_(seed) {}
 
   Replay run() {
     out_.value = ir::Tensor(ir::DType::kF32, problem_.result);
@@ -60,7 +66,7 @@ class Replayer {
       if (!order_.skip) {
         const SumPlan all = plan({});
         for_each_panel<float>(problem_.window, columns, pool_,
-                       [&](const WindowColumns<float>& panel) { run_panel(all, panel); });
+                              [&](const WindowColumns<float>& panel) { run_panel(all, panel); });
       } else {
         run_by_mask(columns);
       }
@@ -71,9 +77,11 @@ class Replayer {
  private:
   SumPlan plan(std::span<const bool> padded) const {
     const Window& w = problem_.window;
-    return make_plan(ir::denote(order_, {problem_.group_channels(), w.kernel_h, w.kernel_w}, padded, seed_));
+    return make_plan(order_, {problem_.group_channels(), w.kernel_h, w.kernel_w}, padded, seed_,
+                     sizeof(T) == 8);
   }
-  // `.skip`: pixels whose windows reach other taps have trees of their own (runtime/eager/window_sums.cpp).
+  // `.skip`: pixels whose windows reach other taps have trees of their own
+  // (runtime/eager/window_sums.cpp).
   void run_by_mask(const float* columns) {
     const Window& w = problem_.window;
     std::map<std::pair<TapRange, TapRange>, std::vector<Pixel>> by_mask;
@@ -87,17 +95,21 @@ class Replayer {
     const auto padded = std::make_unique<bool[]>(positions);
     for (const auto& [mask, pixels] : by_mask) {
       for (std::size_t p = 0; p < positions; ++p) {
-        const auto tap = static_cast<std::int64_t>(p) % w.taps(), r = tap / w.kernel_w, s = tap % w.kernel_w;
-        padded[p] = r < mask.first.first || r >= mask.first.last || s < mask.second.first || s >= mask.second.last;
+        const auto tap = static_cast<std::int64_t>(p) % w.taps(), r = tap / w.kernel_w,
+                   s = tap % w.kernel_w;
+        padded[p] = r < mask.first.first || r >= mask.first.last || s < mask.second.first ||
+                    s >= mask.second.last;
       }
       const SumPlan masked = plan({padded.get(), positions});
       constexpr std::size_t kBatch = 1024;
       for (std::size_t i = 0; i < pixels.size(); i += kBatch)
-        run_panel(masked, gathered_columns(w, columns,
-                                           std::vector<Pixel>(pixels.begin() + static_cast<std::ptrdiff_t>(i),
-                                                              pixels.begin() + static_cast<std::ptrdiff_t>(
-                                                                                   std::min(pixels.size(), i + kBatch))),
-                                           pool_));
+        run_panel(masked,
+                  gathered_columns(
+                      w, columns,
+                      std::vector<Pixel>(pixels.begin() + static_cast<std::ptrdiff_t>(i),
+                                         pixels.begin() + static_cast<std::ptrdiff_t>(
+                                                              std::min(pixels.size(), i + kBatch))),
+                      pool_));
     }
   }
 
@@ -106,7 +118,8 @@ class Replayer {
     for (std::int64_t c = 0; c < problem_.group_channels(); ++c)
       for (std::int64_t tap : panel.tap_offsets) offsets.push_back(c * panel.channel_stride + tap);
     const std::int64_t lanes = replay_lanes(), blocks = (panel.columns + lanes - 1) / lanes;
-    const std::size_t tile_size = static_cast<std::size_t>(plan.slots) * kReplayRows * static_cast<std::size_t>(lanes);
+    const std::size_t tile_size =
+        static_cast<std::size_t>(plan.slots) * kReplayRows * static_cast<std::size_t>(lanes);
     const auto workers = static_cast<std::size_t>(pool_.threads());
     const Scratch<T> values(tile_size * workers);
     const Scratch<double> steps(tile_size * workers), squares(tile_size * workers);
@@ -116,7 +129,8 @@ class Replayer {
       const std::int64_t column = static_cast<std::int64_t>(index) % blocks * lanes;
       const std::int64_t count = std::min(lanes, panel.columns - column);
       ReplayTile<T> tile;
-      tile.panel = panel.storage.data() + group * problem_.group_channels() * panel.channel_stride + column;
+      tile.panel =
+          panel.storage.data() + group * problem_.group_channels() * panel.channel_stride + column;
       tile.offsets = offsets.data();
       tile.plan = &plan;
       tile.arith = sum_arith(order_.arith, problem_.has_products);
@@ -127,19 +141,23 @@ class Replayer {
       std::array<T, kReplayRows * kMostLanes> start{};
       for (std::int64_t first = 0; first < problem_.group_rows(); first += kReplayRows) {
         const std::int64_t row = group * problem_.group_rows() + first;
-        tile.row_count = static_cast<int>(std::min<std::int64_t>(kReplayRows, problem_.group_rows() - first));
+        tile.row_count =
+            static_cast<int>(std::min<std::int64_t>(kReplayRows, problem_.group_rows() - first));
         if (problem_.has_products)
           for (int r = 0; r < tile.row_count; ++r)
-            tile.rows[r] = problem_.rows.data<float>().data() + product_->rows_offset + (row + r) * problem_.positions();
+            tile.rows[r] = problem_.rows.data<float>().data() + product_->rows_offset +
+                           (row + r) * problem_.positions();
         if (bias_ == ir::BiasPoint::kFirst && problem_.addend.defined()) {
           for_lanes(panel, column, count, [&](std::int64_t lane, const Pixel& pixel) {
             for (int r = 0; r < tile.row_count; ++r)
-              start[static_cast<std::size_t>(r * lanes + lane)] = problem_.addend_at(row + r, pixel.position);
+              start[static_cast<std::size_t>(r * lanes + lane)] =
+                  problem_.addend_at(row + r, pixel.position);
           });
           tile.start = start.data();
         }
         replay(tile);
-        const std::size_t result = static_cast<std::size_t>(plan.result) * kReplayRows * static_cast<std::size_t>(lanes);
+        const std::size_t result =
+            static_cast<std::size_t>(plan.result) * kReplayRows * static_cast<std::size_t>(lanes);
         for_lanes(panel, column, count, [&](std::int64_t lane, const Pixel& pixel) {
           for (int r = 0; r < tile.row_count; ++r) {
             const std::size_t at = result + static_cast<std::size_t>(r * lanes + lane);
@@ -150,9 +168,11 @@ class Replayer {
     });
   }
   template <class F>
-  static void for_lanes(const WindowColumns<float>& panel, std::int64_t column, std::int64_t count, const F& fn) {
+  static void for_lanes(const WindowColumns<float>& panel, std::int64_t column, std::int64_t count,
+                        const F& fn) {
     panel.for_runs(column, count, [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
-      for (std::int64_t i = 0; i < length; ++i) fn(at - column + i, Pixel{pixel.image, pixel.position + i});
+      for (std::int64_t i = 0; i < length; ++i)
+        fn(at - column + i, Pixel{pixel.image, pixel.position + i});
     });
   }
 
@@ -167,7 +187,8 @@ class Replayer {
     const bool late = problem_.addend.defined() && bias_ != ir::BiasPoint::kFirst;
     if (late && bias_ == ir::BiasPoint::kLast && sizeof(T) == 8) {
       const double last = add_rn(static_cast<double>(sum), static_cast<double>(addend));
-      const double ulp = std::ldexp(0x1p-52, last == 0 || !std::isfinite(last) ? -1000 : std::ilogb(last));
+      const double ulp =
+          std::ldexp(0x1p-52, last == 0 || !std::isfinite(last) ? -1000 : std::ilogb(last));
       t.bound = add_rn(t.bound, mul_rn(ulp, 0.5));
       t.variance = add_rn(t.variance, div_rn(mul_rn(ulp, ulp), 12));
       t.round_to(to_f32_rn(last), static_cast<double>(to_f32_rn(last)) == last);
@@ -189,7 +210,8 @@ class Replayer {
         t.bound = add_rn(t.bound, mul_rn(std::abs(static_cast<double>(t.value)), 0x1.01p-24));
     }
     const std::int64_t at =
-        product_->out_offset + (pixel.image * problem_.channels_out + row) * problem_.window.out_pixels() + pixel.position;
+        product_->out_offset +
+        (pixel.image * problem_.channels_out + row) * problem_.window.out_pixels() + pixel.position;
     values_[at] = t.value == t.value ? t.value : canonical_nan();
     bounds_[at] = t.bound;
     variances_[at] = t.variance;
@@ -230,12 +252,14 @@ std::optional<Replay> replay_bound(const SumProblem& problem, const ir::NumericC
     order.walk = ir::Walk::kHw;
     order.arith = ir::Arith::kAdd;
   }
-  if (order.arith == ir::Arith::kKahan || order.arith == ir::Arith::kMma || contract.ftz) return std::nullopt;
+  if (order.arith == ir::Arith::kKahan || order.arith == ir::Arith::kMma || contract.ftz)
+    return std::nullopt;
   ir::BiasPoint bias = order.bias == ir::BiasPoint::kNone ? ir::BiasPoint::kStored : order.bias;
   if (problem.alpha != 1.0f || problem.beta != 1.0f) bias = ir::BiasPoint::kStored;
   const bool wide = order.arith == ir::Arith::kF64 || contract.acc == ir::Precision::kF64 ||
                     contract.in == ir::Precision::kF64;
-  if (wide) return Replayer<double>(problem, order, bias, contract.contract, pool, atomic_seed).run();
+  if (wide)
+    return Replayer<double>(problem, order, bias, contract.contract, pool, atomic_seed).run();
   return Replayer<float>(problem, order, bias, contract.contract, pool, atomic_seed).run();
 }
 

@@ -11,7 +11,7 @@ namespace driftc::runtime::compare {
 namespace {
 
 constexpr double kSlack = 1 + 0x1p-30;  // covers the f64 arithmetic of the bound itself
-constexpr double kEta = 0x1p-149;  // more than what one underflowing operation loses
+constexpr double kEta = 0x1p-149;       // more than what one underflowing operation loses
 
 using Square = std::vector<double>;  // row-major
 
@@ -37,7 +37,8 @@ void sandwich(const Square& m, int rows, int inner, const double* x, double* out
     for (int j = 0; j < rows; ++j) {
       double sum = 0;
       for (int k = 0; k < inner; ++k)
-        sum = add_rn(sum, mul_rn(half[static_cast<std::size_t>(i * inner + k)], m[static_cast<std::size_t>(j * inner + k)]));
+        sum = add_rn(sum, mul_rn(half[static_cast<std::size_t>(i * inner + k)],
+                                 m[static_cast<std::size_t>(j * inner + k)]));
       out[i * rows + j] = sum;
     }
 }
@@ -45,7 +46,8 @@ double largest_row_sum(const Square& m, int rows, int columns) {
   double most = 0;
   for (int i = 0; i < rows; ++i) {
     double sum = 0;
-    for (int j = 0; j < columns; ++j) sum = add_rn(sum, m[static_cast<std::size_t>(i * columns + j)]);
+    for (int j = 0; j < columns; ++j)
+      sum = add_rn(sum, m[static_cast<std::size_t>(i * columns + j)]);
     most = std::max(most, sum);
   }
   return most;
@@ -55,20 +57,24 @@ double largest_row_sum(const Square& m, int rows, int columns) {
 
 bool winograd_fits(const SumProblem& p) {
   const Window& w = p.window;
-  return p.has_products && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 && w.stride_w == 1 &&
-         w.dilation_h == 1 && w.dilation_w == 1;
+  return p.has_products && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
+         w.stride_w == 1 && w.dilation_h == 1 && w.dilation_w == 1;
 }
 
-TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices, const WinogradSettings& settings,
-                           ThreadPool& pool) {
-  DRIFTC_ASSERT(winograd_fits(p) && matrices.r == 3, "Winograd of a convolution that it does not fit");
+TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices,
+                           const WinogradSettings& settings, ThreadPool& pool) {
+  DRIFTC_ASSERT(winograd_fits(p) && matrices.r == 3,
+                "Winograd of a convolution that it does not fit");
   const Window& w = p.window;
   const int n = matrices.n(), m = matrices.m, area = n * n;
-  const Square bt = magnitudes_of(matrices.bt), g = magnitudes_of(matrices.g), at = magnitudes_of(matrices.at);
+  const Square bt = magnitudes_of(matrices.bt), g = magnitudes_of(matrices.g),
+               at = magnitudes_of(matrices.at);
   const std::int64_t channels = p.group_channels(), group_rows = p.group_rows();
   const int tau_g = settings.filters_in_f64 ? 1 : 2 * transform_roundings(matrices.g);
-  const double h = static_cast<double>(settings.accumulate_roundings > 0 ? settings.accumulate_roundings : channels);
-  const double roundings = add_rn(tau_g + 2 * (transform_roundings(matrices.bt) + transform_roundings(matrices.at)), h);
+  const double h = static_cast<double>(
+      settings.accumulate_roundings > 0 ? settings.accumulate_roundings : channels);
+  const double roundings =
+      add_rn(tau_g + 2 * (transform_roundings(matrices.bt) + transform_roundings(matrices.at)), h);
   const double nu = mul_rn(roundings, 0x1p-24);
   const double factor = mul_rn(div_rn(nu, sub_rn(1, nu)), kSlack);  // gamma_N
 
@@ -86,18 +92,22 @@ TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices
     for (std::int64_t c = 0; c < channels; ++c) {
       double taps[9];
       for (int i = 0; i < 9; ++i)
-        taps[i] = std::abs(static_cast<double>(weights[(row * static_cast<std::size_t>(channels) + static_cast<std::size_t>(c)) * 9 + static_cast<std::size_t>(i)]));
+        taps[i] = std::abs(static_cast<double>(
+            weights[(row * static_cast<std::size_t>(channels) + static_cast<std::size_t>(c)) * 9 +
+                    static_cast<std::size_t>(i)]));
       double* to = filters.data() + (static_cast<std::int64_t>(row) * channels + c) * area;
       sandwich(g, n, 3, taps, to);
       for (int i = 0; i < area; ++i) {
-        double& sum = filter_sums[row * static_cast<std::size_t>(area) + static_cast<std::size_t>(i)];
+        double& sum =
+            filter_sums[row * static_cast<std::size_t>(area) + static_cast<std::size_t>(i)];
         sum = add_rn(sum, to[i]);
       }
     }
   });
 
   TensorBound out{ir::Tensor(ir::DType::kF64, p.result), BoundKind::kTransform,
-                  "winograd F(" + std::to_string(m) + ",3), N = " + std::to_string(static_cast<std::int64_t>(roundings))};
+                  "winograd F(" + std::to_string(m) +
+                      ",3), N = " + std::to_string(static_cast<std::int64_t>(roundings))};
   const auto result = out.value.data_mut<double>();
   const auto input = p.columns.data<float>();
   const std::int64_t tiles_h = (w.out_h + m - 1) / m, tiles_w = (w.out_w + m - 1) / m;
@@ -110,17 +120,19 @@ TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices
     Square data(static_cast<std::size_t>(channels * area)), patch(static_cast<std::size_t>(area));
     Square data_sum(static_cast<std::size_t>(area), 0.0);
     for (std::int64_t c = 0; c < channels; ++c) {
-      const float* plane = input.data() + ((image * p.groups + group) * channels + c) * w.height * w.width;
+      const float* plane =
+          input.data() + ((image * p.groups + group) * channels + c) * w.height * w.width;
       for (int y = 0; y < n; ++y)
         for (int x = 0; x < n; ++x) {
           const std::int64_t iy = y0 - w.pad_top + y, ix = x0 - w.pad_left + x;
           const bool inside = iy >= 0 && iy < w.height && ix >= 0 && ix < w.width;
-          patch[static_cast<std::size_t>(y * n + x)] = inside ? std::abs(static_cast<double>(plane[iy * w.width + ix])) : 0.0;
+          patch[static_cast<std::size_t>(y * n + x)] =
+              inside ? std::abs(static_cast<double>(plane[iy * w.width + ix])) : 0.0;
         }
       sandwich(bt, n, n, patch.data(), data.data() + c * area);
       for (int i = 0; i < area; ++i)
-        data_sum[static_cast<std::size_t>(i)] =
-            add_rn(data_sum[static_cast<std::size_t>(i)], data[static_cast<std::size_t>(c * area + i)]);
+        data_sum[static_cast<std::size_t>(i)] = add_rn(
+            data_sum[static_cast<std::size_t>(i)], data[static_cast<std::size_t>(c * area + i)]);
     }
     Square products(static_cast<std::size_t>(area)), lost(static_cast<std::size_t>(area));
     Square tile(static_cast<std::size_t>(m * m)), tile_lost(static_cast<std::size_t>(m * m));
@@ -146,15 +158,16 @@ TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices
           const double bracket = tile[static_cast<std::size_t>(y * m + x)];
           double bound = 0;
           if (bracket != 0)
-            bound = add_rn(mul_rn(factor, bracket),
-                           mul_rn(add_rn(tile_lost[static_cast<std::size_t>(y * m + x)], eta_a), 1.01));
+            bound =
+                add_rn(mul_rn(factor, bracket),
+                       mul_rn(add_rn(tile_lost[static_cast<std::size_t>(y * m + x)], eta_a), 1.01));
           if (p.addend.defined()) {
             // The bracket is at least |the sum|: one rounding of sum + bias.
             const double addend = std::abs(static_cast<double>(p.addend_at(row, 0)));
             bound = add_rn(bound, mul_rn(0x1p-24, add_rn(add_rn(bracket, bound), addend)));
           }
-          result[static_cast<std::size_t>((image * p.channels_out + row) * w.out_pixels() + (y0 + y) * w.out_w + x0 + x)] =
-              mul_rn(bound, kSlack);
+          result[static_cast<std::size_t>((image * p.channels_out + row) * w.out_pixels() +
+                                          (y0 + y) * w.out_w + x0 + x)] = mul_rn(bound, kSlack);
         }
     }
   });

@@ -28,8 +28,9 @@ ir::ReductionOrder double_order(std::int64_t positions, bool starts_with_addend)
   if (starts_with_addend) order.bias = ir::BiasPoint::kFirst;
   return order;
 }
-// Its error over the sum of magnitudes: h roundings on the longest path, gamma_h = h u / (1 - h u), u = 2^-53
-// (numerics.md 4.1). The slack covers gamma's denominator, the norms' own roundings and those of decide().
+// Its error over the sum of magnitudes: h roundings on the longest path, gamma_h = h u / (1 - h u),
+// u = 2^-53 (numerics.md 4.1). The slack covers gamma's denominator, the norms' own roundings and
+// those of decide().
 double double_error(std::int64_t positions) {
   const std::int64_t height =
       positions >= 2 * kChunk ? kChunk + (positions + kChunk - 1) / kChunk : positions;
@@ -45,19 +46,19 @@ struct Operands {
   const SumProblem& problem;
   const SumProduct& product;
   Scratch<double> rows, columns;
-  std::vector<double> row_norms;         // Euclidean, rounded up
-  std::vector<std::int32_t> row_bits;    // lowest bit set in the row
+  std::vector<double> row_norms;       // Euclidean, rounded up
+  std::vector<std::int32_t> row_bits;  // lowest bit set in the row
   std::int32_t column_bits = kNoBits;
-  Scratch<double> column_norms;          // [image][group][pixel], rounded up
-  std::vector<double> granules;          // per row: all terms of its sums are multiples of it
+  Scratch<double> column_norms;  // [image][group][pixel], rounded up
+  std::vector<double> granules;  // per row: all terms of its sums are multiples of it
 };
 
 // Receives tiles of f64 sums and makes the rounded results.
 class ExactSink final : public SumSink<double> {
  public:
   ExactSink(const Operands& operands, const WindowColumns<double>& columns,
-            std::span<const std::int64_t> offsets, std::span<const float> addend, const ExactSettings& settings, ExactResult& result,
-            Counters& counters)
+            std::span<const std::int64_t> offsets, std::span<const float> addend,
+            const ExactSettings& settings, ExactResult& result, Counters& counters)
       : operands_(operands),
         problem_(operands.problem),
         columns_(columns),
@@ -78,9 +79,10 @@ class ExactSink final : public SumSink<double> {
     Tile tile;
     tile.column = column;
     tile.count = block.columns;
-    columns_.for_runs(column, block.columns, [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
-      tile.runs[tile.run_count++] = {at - column, pixel, length};
-    });
+    columns_.for_runs(column, block.columns,
+                      [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
+                        tile.runs[tile.run_count++] = {at - column, pixel, length};
+                      });
     if (tile.run_count == 0) return;
     for (std::int64_t r = 0; r < block.rows; ++r) store_row(row + r, block.row(r), tile);
   }
@@ -124,9 +126,10 @@ class ExactSink final : public SumSink<double> {
     std::uint64_t valid = 0;
     for (std::size_t i = 0; i < tile.run_count; ++i) {
       const Run& run = tile.runs[i];
-      const double* norms = operands_.column_norms.data() +
-                            (run.pixel.image * problem_.groups + group) * problem_.window.out_pixels() +
-                            run.pixel.position;
+      const double* norms =
+          operands_.column_norms.data() +
+          (run.pixel.image * problem_.groups + group) * problem_.window.out_pixels() +
+          run.pixel.position;
       double* magnitude = out.magnitude.data() + run.at;
       for (std::int64_t j = 0; j < run.length; ++j) magnitude[j] = mul_rn(norms[j], row_norm);
       if (starts)
@@ -135,7 +138,8 @@ class ExactSink final : public SumSink<double> {
           out.start[static_cast<std::size_t>(run.at + j)] = start;
           magnitude[j] = add_rn(magnitude[j], std::abs(start));
         }
-      valid |= (run.length >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << run.length) - 1) << run.at;
+      valid |= (run.length >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << run.length) - 1)
+               << run.at;
     }
 
     ExactTile exact;
@@ -157,7 +161,8 @@ class ExactSink final : public SumSink<double> {
     for (std::size_t i = 0; i < tile.run_count; ++i) {
       const Run& run = tile.runs[i];
       const std::int64_t to =
-          (run.pixel.image * problem_.channels_out + row) * problem_.window.out_pixels() + run.pixel.position;
+          (run.pixel.image * problem_.channels_out + row) * problem_.window.out_pixels() +
+          run.pixel.position;
       std::copy_n(out.rounded.data() + run.at, run.length, rounded_ + to);
       if (!settings_.intervals) continue;
       std::copy_n(out.value.data() + run.at, run.length, value64_ + to);
@@ -176,7 +181,8 @@ class ExactSink final : public SumSink<double> {
     for (std::size_t i = 0; i < tile.run_count; ++i) {
       const Run& run = tile.runs[i];
       for (std::int64_t j = 0; j < run.length; ++j)
-        if (((lanes >> (run.at + j)) & 1) != 0) fn(static_cast<std::size_t>(run.at + j), run.pixel.position + j);
+        if (((lanes >> (run.at + j)) & 1) != 0)
+          fn(static_cast<std::size_t>(run.at + j), run.pixel.position + j);
     }
   }
   // Takes the interval of one output; whether it is decided.
@@ -190,15 +196,15 @@ class ExactSink final : public SumSink<double> {
     return rounded.has_value();
   }
   // The first tier where the sum is scaled or divided.
-  std::uint64_t scale_row(std::int64_t row, const Tile& tile, const double* sums, const ExactTile& exact,
-                          std::uint64_t valid, Row& out) const {
+  std::uint64_t scale_row(std::int64_t row, const Tile& tile, const double* sums,
+                          const ExactTile& exact, std::uint64_t valid, Row& out) const {
     std::uint64_t undecided = 0;
     for_lanes(tile, valid, [&](std::size_t j, std::int64_t pixel) {
       const SumScale scale = scale_at(row, pixel);
-      const double f64 =
-          div_rn(add_rn(mul_rn(sums[j], static_cast<double>(scale.alpha)),
-                        mul_rn(static_cast<double>(scale.addend_a), static_cast<double>(scale.addend_b))),
-                 static_cast<double>(scale.count));
+      const double f64 = div_rn(
+          add_rn(mul_rn(sums[j], static_cast<double>(scale.alpha)),
+                 mul_rn(static_cast<double>(scale.addend_a), static_cast<double>(scale.addend_b))),
+          static_cast<double>(scale.count));
       if (!std::isfinite(f64)) {
         out.rounded[j] = f64 == f64 ? to_f32_rn(f64) : canonical_nan();
         out.value[j] = f64;
@@ -218,7 +224,8 @@ class ExactSink final : public SumSink<double> {
     const std::int64_t positions = problem_.positions();
     CompensatedRow work;
     work.weights = operands_.rows.data() + (problem_.has_products ? row * positions : 0);
-    work.panel = columns_.storage.data() + group * problem_.group_channels() * columns_.channel_stride + tile.column;
+    work.panel = columns_.storage.data() +
+                 group * problem_.group_channels() * columns_.channel_stride + tile.column;
     work.offsets = offsets_.data();
     work.n = positions;
     work.start = starts ? out.start.data() : nullptr;
@@ -234,7 +241,8 @@ class ExactSink final : public SumSink<double> {
       } else {
         std::uint64_t left = 0;
         for_lanes(tile, undecided, [&](std::size_t j, std::int64_t pixel) {
-          if (!take(scaled({out.high[j], out.low[j], out.bound[j]}, scale_at(row, pixel)), exact, j))
+          if (!take(scaled({out.high[j], out.low[j], out.bound[j]}, scale_at(row, pixel)), exact,
+                    j))
             left |= std::uint64_t{1} << j;
         });
         undecided = left;
@@ -246,11 +254,14 @@ class ExactSink final : public SumSink<double> {
       WideSum sum;
       // Both hold f32 values, so the conversions are exact.
       for (std::int64_t p = 0; p < positions; ++p)
-        sum.add_product(to_f32_rn(work.weights[p]), to_f32_rn(work.panel[offsets_[static_cast<std::size_t>(p)] +
-                                                                         static_cast<std::int64_t>(j)]));
+        sum.add_product(
+            to_f32_rn(work.weights[p]),
+            to_f32_rn(
+                work.panel[offsets_[static_cast<std::size_t>(p)] + static_cast<std::int64_t>(j)]));
       const SumScale scale = scale_at(row, pixel);
       float value = round_to_f32(sum, scale);
-      if (exact.flush && std::abs(value) < std::numeric_limits<float>::min()) value = std::copysign(0.0f, value);
+      if (exact.flush && std::abs(value) < std::numeric_limits<float>::min())
+        value = std::copysign(0.0f, value);
       exact.rounded[j] = value;
       if (exact.value == nullptr) return;
       exact.value[j] = round_to_f64(sum, scale);
@@ -285,7 +296,8 @@ class Runner {
     if (problem_.addend.defined()) {
       addend_ = problem_.addend.data<float>();
       Scratch<double> wide(addend_.size());
-      addend_bits_ = widen(addend_.data(), static_cast<std::int64_t>(addend_.size()), wide.data()).lowest_bit;
+      addend_bits_ =
+          widen(addend_.data(), static_cast<std::int64_t>(addend_.size()), wide.data()).lowest_bit;
       start_ = std::move(wide);
     }
     for (const SumProduct& product : problem_.products) multiply(product);
@@ -303,13 +315,15 @@ class Runner {
     to.row_bits.assign(static_cast<std::size_t>(problem_.channels_out), 0);
     if (!problem_.has_products) {
       std::fill_n(to.rows.data(), positions, 1.0);
-      std::fill(to.row_norms.begin(), to.row_norms.end(), norm_from(static_cast<double>(positions)));
+      std::fill(to.row_norms.begin(), to.row_norms.end(),
+                norm_from(static_cast<double>(positions)));
       return;
     }
     const float* from = problem_.rows.data<float>().data() + to.product.rows_offset;
     for_each(pool_, rows, rows * positions, [&](std::size_t row, int) {
       double* wide = to.rows.data() + static_cast<std::int64_t>(row) * positions;
-      const Widened about = widen(from + static_cast<std::int64_t>(row) * positions, positions, wide);
+      const Widened about =
+          widen(from + static_cast<std::int64_t>(row) * positions, positions, wide);
       to.row_bits[row] = about.lowest_bit;
       to.row_norms[row] = norm_from(about.squares);
     });
@@ -324,7 +338,8 @@ class Runner {
     std::vector<std::int32_t> bits(static_cast<std::size_t>(pieces), kNoBits);
     for_each(pool_, pieces, count, [&](std::size_t i, int) {
       const std::int64_t begin = static_cast<std::int64_t>(i) * kPiece;
-      bits[i] = widen(from + begin, std::min(kPiece, count - begin), to.columns.data() + begin).lowest_bit;
+      bits[i] = widen(from + begin, std::min(kPiece, count - begin), to.columns.data() + begin)
+                    .lowest_bit;
     });
     for (std::int32_t b : bits) to.column_bits = std::min(to.column_bits, b);
     to.column_norms = window_norms(w, problem_.groups, to.columns.data(), pool_);
@@ -348,10 +363,12 @@ class Runner {
     rows.group_stride = rows.rows * problem_.positions();
     rows.row_stride = problem_.has_products ? problem_.positions() : 0;
     const SumEngine<double> engine(plan, SumArith::kFma, false, rows, pool_);
-    for_each_panel<double>(w, operands.columns.data(), pool_,
-                   [&](const WindowColumns<double>& panel) { run_panel(operands, engine, panel); });
+    for_each_panel<double>(
+        w, operands.columns.data(), pool_,
+        [&](const WindowColumns<double>& panel) { run_panel(operands, engine, panel); });
   }
-  void run_panel(const Operands& operands, const SumEngine<double>& engine, const WindowColumns<double>& panel) {
+  void run_panel(const Operands& operands, const SumEngine<double>& engine,
+                 const WindowColumns<double>& panel) {
     std::vector<std::int64_t> offsets;
     for (std::int64_t c = 0; c < problem_.group_channels(); ++c)
       for (std::int64_t tap : panel.tap_offsets) offsets.push_back(c * panel.channel_stride + tap);
@@ -363,8 +380,9 @@ class Runner {
     SumStart<double> start;
     if (problem_.plain() && !addend_.empty()) {
       // A start that varies with the pixel belongs to a product, whose columns are its pixels.
-      DRIFTC_ASSERT(problem_.addend_pixel_stride == 0 || panel.columns == problem_.window.out_pixels(),
-                    "columns are not pixels");
+      DRIFTC_ASSERT(
+          problem_.addend_pixel_stride == 0 || panel.columns == problem_.window.out_pixels(),
+          "columns are not pixels");
       start = {start_.data(), problem_.addend_row_stride, problem_.addend_pixel_stride};
     }
     ExactSink sink(operands, panel, offsets, addend_, settings_, result_, counters_);
@@ -386,14 +404,17 @@ class Runner {
 ExactResult exact_value(SumProblem problem, const ExactSettings& settings, ThreadPool& pool) {
   // Ones of pooling are no operands to round; its input counts as one only for flushing.
   const bool flush = settings.operands == Hypothesis::kFtz;
-  if (problem.has_products || flush) problem.columns = rounded(problem.columns, settings.operands, pool);
+  if (problem.has_products || flush)
+    problem.columns = rounded(problem.columns, settings.operands, pool);
   if (problem.has_products) problem.rows = rounded(problem.rows, settings.operands, pool);
-  if (flush && problem.addend.defined()) problem.addend = rounded(problem.addend, Hypothesis::kFtz, pool);
+  if (flush && problem.addend.defined())
+    problem.addend = rounded(problem.addend, Hypothesis::kFtz, pool);
   return Runner(problem, settings, pool).run();
 }
 
-ExactResult exact_value(const ir::Graph& graph, ir::NodeId node, std::span<const ir::Tensor> operands,
-                        const ExactSettings& settings, ThreadPool& pool) {
+ExactResult exact_value(const ir::Graph& graph, ir::NodeId node,
+                        std::span<const ir::Tensor> operands, const ExactSettings& settings,
+                        ThreadPool& pool) {
   return exact_value(sum_problem(graph, node, operands), settings, pool);
 }
 

@@ -1,8 +1,10 @@
 // x86: SSE2 baseline, AVX2, AVX-512, as in runtime/eager/sum_kernel.cpp.
-#define HWY_DISABLED_TARGETS                                                                    \
+#define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/numeric/exact_kernel.cpp"
+#include "runtime/numeric/exact_kernel.h"
+
 #include <hwy/foreach_target.h>  // includes this file once per target
 #include <hwy/highway.h>
 
@@ -11,7 +13,6 @@
 #include <limits>
 
 #include "ir/support/round.h"
-#include "runtime/numeric/exact_kernel.h"
 
 #define DRIFTC_UNROLL _Pragma("GCC unroll 8")
 
@@ -47,8 +48,10 @@ Widened widen_lanes(const float* from, std::int64_t count, double* to) {
     // The lowest set bit as a float is a power of two; its exponent field says which.
     const auto low = hn::ConvertTo(f32, hn::And(significand, hn::Neg(significand)));
     const auto place = hn::Sub(hn::ShiftRight<23>(hn::BitCast(i32, low)), hn::Set(i32, 127));
-    const auto exponent = hn::Add(place, hn::Sub(hn::Max(field, hn::Set(i32, 1)), hn::Set(i32, 150)));
-    const auto used = hn::IfThenElse(hn::Eq(significand, hn::Zero(i32)), hn::Set(i32, kNoBits), exponent);
+    const auto exponent =
+        hn::Add(place, hn::Sub(hn::Max(field, hn::Set(i32, 1)), hn::Set(i32, 150)));
+    const auto used =
+        hn::IfThenElse(hn::Eq(significand, hn::Zero(i32)), hn::Set(i32, kNoBits), exponent);
     lowest = hn::Min(lowest, used);
   }
   HWY_ALIGN std::int32_t parts[HWY_MAX_BYTES / sizeof(double)];
@@ -63,8 +66,9 @@ Widened widen_lanes(const float* from, std::int64_t count, double* to) {
     const std::uint32_t significand = (bits & 0x7FFFFFu) | (field != 0 ? 0x800000u : 0u);
     out.squares = add_rn(out.squares, mul_rn(to[i], to[i]));
     if (significand != 0)
-      out.lowest_bit = std::min(out.lowest_bit, std::countr_zero(significand) +
-                                                    static_cast<std::int32_t>(std::max(field, 1u)) - 150);
+      out.lowest_bit =
+          std::min(out.lowest_bit, std::countr_zero(significand) +
+                                       static_cast<std::int32_t>(std::max(field, 1u)) - 150);
   }
   return out;
 }
@@ -109,18 +113,20 @@ std::uint64_t decide_lanes(const double* sums, double relative_error, const Exac
   const D d;
   const Narrow f32;
   const std::int64_t lanes = lane_count();
-  const V factor = hn::Set(d, relative_error), limit = hn::Set(d, tile.exact_limit), zero = hn::Zero(d);
+  const V factor = hn::Set(d, relative_error), limit = hn::Set(d, tile.exact_limit),
+          zero = hn::Zero(d);
   const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
   std::uint64_t undecided = 0;
   for (std::int64_t i = 0; i < tile.columns; i += lanes) {
     // An exact zero is +0 whatever the signs of its terms.
     const V sum = hn::Add(hn::LoadU(d, sums + i), zero);
     const V magnitude = hn::LoadU(d, tile.magnitude + i);
-    // Sums that are not finite follow IEEE limit rules already: NaN, or Inf of one sign. No f64 sum of products
-    // of finite f32 values overflows.
+    // Sums that are not finite follow IEEE limit rules already: NaN, or Inf of one sign. No f64 sum
+    // of products of finite f32 values overflows.
     const auto inexact = hn::And(hn::Gt(magnitude, limit), hn::Lt(hn::Abs(sum), infinity));
     const V error = hn::IfThenElse(inexact, hn::Mul(magnitude, factor), zero);
-    const auto low = narrow(hn::Sub(sum, error), tile.flush), high = narrow(hn::Add(sum, error), tile.flush);
+    const auto low = narrow(hn::Sub(sum, error), tile.flush),
+               high = narrow(hn::Add(sum, error), tile.flush);
     const auto nan = hn::Set(f32, canonical_nan());
     hn::StoreU(hn::IfThenElse(hn::IsNaN(high), nan, high), f32, tile.rounded + i);
     store_interval(tile, i, sum, error);
@@ -150,7 +156,8 @@ void compensate_some(const CompensatedRow& row, const double* magnitude, const s
     const V reach = hn::Mul(power, hn::Set(d, mul_rn(n, 0x1p-52)));
     const V error = hn::Mul(power, hn::Set(d, mul_rn(mul_rn(n, n), 0x1.001p-105)));
     const V exact_below = hn::Set(d, mul_rn(row.granule, 0x1p53));
-    hn::StoreU(hn::IfThenElse(hn::Le(reach, exact_below), hn::Zero(d), error), d, row.bound + at[v]);
+    hn::StoreU(hn::IfThenElse(hn::Le(reach, exact_below), hn::Zero(d), error), d,
+               row.bound + at[v]);
   }
   const auto step = [&](V weight, int v, V x) HWY_ATTR {
     const V next = hn::MulAdd(weight, x, high[v]);
@@ -204,8 +211,8 @@ HWY_INLINE void two_sum(V a, V b, V& head, V& tail) {
   tail = hn::Add(hn::Sub(a, hn::Sub(head, t)), hn::Sub(b, t));
 }
 
-// RN32(head + tail) for a normalised pair: the last bit of `head` is made odd when `tail` is not zero (rounding to
-// odd), after which rounding to 24 bits cannot be double.
+// RN32(head + tail) for a normalised pair: the last bit of `head` is made odd when `tail` is not
+// zero (rounding to odd), after which rounding to 24 bits cannot be double.
 HWY_INLINE hn::Vec<Narrow> narrow_pair(V head, V tail, bool flush) {
   const D d;
   const Bits u64;
@@ -213,7 +220,8 @@ HWY_INLINE hn::Vec<Narrow> narrow_pair(V head, V tail, bool flush) {
   const auto even = hn::Eq(hn::And(bits, one), hn::Zero(u64));
   const auto adjust = hn::AndNot(hn::Eq(tail, hn::Zero(d)), hn::RebindMask(d, even));
   const auto opposite =
-      hn::Ne(hn::And(hn::Xor(bits, hn::BitCast(u64, tail)), hn::Set(u64, std::uint64_t{1} << 63)), hn::Zero(u64));
+      hn::Ne(hn::And(hn::Xor(bits, hn::BitCast(u64, tail)), hn::Set(u64, std::uint64_t{1} << 63)),
+             hn::Zero(u64));
   // Towards zero: an even number less one is the odd number below it.
   const auto odd = hn::IfThenElse(opposite, hn::Sub(bits, one), hn::Or(bits, one));
   return narrow(hn::IfThenElse(adjust, hn::BitCast(d, odd), head), flush);
@@ -232,7 +240,8 @@ std::uint64_t settle_lanes(const CompensatedRow& row, std::uint64_t wanted, cons
     two_sum(hn::LoadU(d, row.high + i), hn::LoadU(d, row.low + i), head, tail);
     head = hn::Add(head, hn::Zero(d));  // exact zero is +0
     const V bound = hn::LoadU(d, row.bound + i);
-    // tail -+ bound rounds by less than 2^-52 of what is added to the bound here; nothing where it is 0.
+    // tail -+ bound rounds by less than 2^-52 of what is added to the bound here; nothing where it
+    // is 0.
     const auto exact = hn::Eq(bound, hn::Zero(d));
     const V wide = hn::IfThenElse(exact, bound,
                                   hn::Add(hn::Mul(bound, hn::Set(d, 0x1.0001p0)),

@@ -52,7 +52,8 @@ float rounded(float value, Hypothesis hypothesis) {
     case Hypothesis::kF16:
       return f16_to_f32(f32_to_f16_rne(value));
     case Hypothesis::kFtz:
-      return std::abs(value) < std::numeric_limits<float>::min() ? std::copysign(0.0f, value) : value;
+      return std::abs(value) < std::numeric_limits<float>::min() ? std::copysign(0.0f, value)
+                                                                 : value;
   }
   return value;
 }

@@ -1,5 +1,6 @@
-// Precision hypotheses: what a library may have done to the operands of products before it multiplied them
-// (numerics.md 1.5, 4.3). The precision-matched reference rounds the operands so and then sums exactly.
+// Precision hypotheses: what a library may have done to the operands of products before it
+// multiplied them (numerics.md 1.5, 4.3). The precision-matched reference rounds the operands so
+// and then sums exactly.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ float rounded(float value, Hypothesis hypothesis);
 // f32 in, f32 out; shares the buffer for kF32.
 ir::Tensor rounded(const ir::Tensor& tensor, Hypothesis hypothesis, ThreadPool& pool);
 
-// Largest relative change of a normal operand (numerics.md 4.3, one operand): 2^-11 for tf32:rna and f16, 2^-10
-// for tf32:trunc, 2^-9 for bf16, 0 for f32 and ftz.
+// Largest relative change of a normal operand (numerics.md 4.3, one operand): 2^-11 for tf32:rna
+// and f16, 2^-10 for tf32:trunc, 2^-9 for bf16, 0 for f32 and ftz.
 double operand_error(Hypothesis hypothesis);
 
 }  // namespace driftc::runtime

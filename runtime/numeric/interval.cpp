@@ -45,7 +45,8 @@ Interval scaled(const Interval& x, const SumScale& scale) {
     tail = add_rn(tail, low);
   }
   // The addend's product of two f32 values is exact.
-  const double addend = mul_rn(static_cast<double>(scale.addend_a), static_cast<double>(scale.addend_b));
+  const double addend =
+      mul_rn(static_cast<double>(scale.addend_a), static_cast<double>(scale.addend_b));
   const Pair sum = two_sum(head, addend);
   head = sum.head;
   if (sum.tail != 0 && tail != 0)
@@ -58,8 +59,9 @@ Interval scaled(const Interval& x, const SumScale& scale) {
     const double rest = div_rn(add_rn(r, tail), count);
     bound = div_rn(bound, count);
     if (rest != 0 || r != 0)
-      bound = add_rn(bound, add_rn(mul_rn(0x1p-51, std::abs(rest)),
-                                   mul_rn(0x1p-51, div_rn(add_rn(std::abs(r), std::abs(tail)), count))));
+      bound = add_rn(bound,
+                     add_rn(mul_rn(0x1p-51, std::abs(rest)),
+                            mul_rn(0x1p-51, div_rn(add_rn(std::abs(r), std::abs(tail)), count))));
     head = q;
     tail = rest;
   }

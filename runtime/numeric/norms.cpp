@@ -15,16 +15,19 @@ constexpr double kUp = 0x1.000001p0;
 
 double norm_from(double squares) { return mul_rn(sqrt_rn(squares), kUp); }
 
-Scratch<double> window_norms(const Window& w, std::int64_t groups, const double* input, ThreadPool& pool) {
+Scratch<double> window_norms(const Window& w, std::int64_t groups, const double* input,
+                             ThreadPool& pool) {
   const std::int64_t plane = w.height * w.width, channels = w.channels / groups;
   Scratch<double> out(static_cast<std::size_t>(w.images * groups * w.out_pixels()));
-  const std::int64_t operations =
-      w.images * w.channels * plane + w.images * groups * w.out_pixels() * (w.kernel_h + w.kernel_w);
+  const std::int64_t operations = w.images * w.channels * plane +
+                                  w.images * groups * w.out_pixels() * (w.kernel_h + w.kernel_w);
   // Sums of squares over the channels, then along rows, then along columns.
   for_each(pool, w.images * groups, operations, [&](std::size_t index, int) {
-    std::vector<double> squares(static_cast<std::size_t>(plane)), along(static_cast<std::size_t>(w.height * w.out_w));
+    std::vector<double> squares(static_cast<std::size_t>(plane)),
+        along(static_cast<std::size_t>(w.height * w.out_w));
     const double* from = input + static_cast<std::int64_t>(index) * channels * plane;
-    for (std::int64_t c = 0; c < channels; ++c) add_squares(from + c * plane, plane, squares.data());
+    for (std::int64_t c = 0; c < channels; ++c)
+      add_squares(from + c * plane, plane, squares.data());
     for (std::int64_t s = 0; s < w.kernel_w; ++s)
       for (std::int64_t x = 0; x < w.out_w; ++x) {
         const std::int64_t column = x * w.stride_w - w.pad_left + s * w.dilation_w;
@@ -61,8 +64,8 @@ void for_each_panel(const Window& w, const T* input, ThreadPool& pool,
     return;
   }
   constexpr std::int64_t kElements = std::int64_t{1} << 22;
-  const auto batch = static_cast<std::size_t>(
-      std::max<std::int64_t>(kColumnSlack, kElements / std::max<std::int64_t>(1, w.channels * w.taps())));
+  const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(
+      kColumnSlack, kElements / std::max<std::int64_t>(1, w.channels * w.taps())));
   std::vector<Pixel> pixels;
   for (std::int64_t n = 0; n < w.images; ++n)
     for (std::int64_t p = 0; p < w.out_pixels(); ++p) {

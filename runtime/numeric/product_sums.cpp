@@ -15,12 +15,15 @@ class StoreSink final : public SumSink<double> {
   StoreSink(const SumProblem& problem, const WindowColumns<double>& columns, double* out)
       : problem_(problem), columns_(columns), out_(out) {}
   void store(std::int64_t row, std::int64_t column, const SumBlock<double>& block) override {
-    columns_.for_runs(column, block.columns, [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
-      for (std::int64_t r = 0; r < block.rows; ++r)
-        std::copy_n(block.row(r) + (at - column), length,
-                    out_ + (pixel.image * problem_.channels_out + row + r) * problem_.window.out_pixels() +
-                        pixel.position);
-    });
+    columns_.for_runs(
+        column, block.columns, [&](std::int64_t at, const Pixel& pixel, std::int64_t length) {
+          for (std::int64_t r = 0; r < block.rows; ++r)
+            std::copy_n(
+                block.row(r) + (at - column), length,
+                out_ +
+                    (pixel.image * problem_.channels_out + row + r) * problem_.window.out_pixels() +
+                    pixel.position);
+        });
   }
 
  private:
@@ -31,15 +34,16 @@ class StoreSink final : public SumSink<double> {
 
 }  // namespace
 
-ir::Tensor product_sums(const SumProblem& problem, const ir::Tensor& columns, const ir::Tensor& rows,
-                        ThreadPool& pool) {
+ir::Tensor product_sums(const SumProblem& problem, const ir::Tensor& columns,
+                        const ir::Tensor& rows, ThreadPool& pool) {
   ir::Tensor out(ir::DType::kF64, problem.result);
   const auto to = out.data_mut<double>();
   ir::ReductionOrder order;
   order.walk = ir::Walk::kCrs;
-  const SumPlan plan = make_plan(
-      ir::denote(order, {problem.group_channels(), problem.window.kernel_h, problem.window.kernel_w}));
-  const std::vector<double> ones(rows.defined() ? 0 : static_cast<std::size_t>(problem.positions()), 1.0);
+  const SumPlan plan = make_plan(ir::denote(
+      order, {problem.group_channels(), problem.window.kernel_h, problem.window.kernel_w}));
+  const std::vector<double> ones(rows.defined() ? 0 : static_cast<std::size_t>(problem.positions()),
+                                 1.0);
   for (const SumProduct& product : problem.products) {
     SumRows<double> engine_rows;
     engine_rows.a = rows.defined() ? rows.data<double>().data() + product.rows_offset : ones.data();
@@ -48,16 +52,17 @@ ir::Tensor product_sums(const SumProblem& problem, const ir::Tensor& columns, co
     engine_rows.group_stride = engine_rows.rows * problem.positions();
     engine_rows.row_stride = rows.defined() ? problem.positions() : 0;
     const SumEngine<double> engine(plan, SumArith::kFma, false, engine_rows, pool);
-    for_each_panel<double>(problem.window, columns.data<double>().data() + product.columns_offset, pool,
-                   [&](const WindowColumns<double>& panel) {
-                     std::vector<std::int64_t> offsets;
-                     for (std::int64_t c = 0; c < problem.group_channels(); ++c)
-                       for (std::int64_t tap : panel.tap_offsets) offsets.push_back(c * panel.channel_stride + tap);
-                     StoreSink sink(problem, panel, to.data() + product.out_offset);
-                     engine.run({panel.storage.data(), panel.columns,
-                                 problem.group_channels() * panel.channel_stride, offsets},
-                                {}, sink);
-                   });
+    for_each_panel<double>(problem.window, columns.data<double>().data() + product.columns_offset,
+                           pool, [&](const WindowColumns<double>& panel) {
+                             std::vector<std::int64_t> offsets;
+                             for (std::int64_t c = 0; c < problem.group_channels(); ++c)
+                               for (std::int64_t tap : panel.tap_offsets)
+                                 offsets.push_back(c * panel.channel_stride + tap);
+                             StoreSink sink(problem, panel, to.data() + product.out_offset);
+                             engine.run({panel.storage.data(), panel.columns,
+                                         problem.group_channels() * panel.channel_stride, offsets},
+                                        {}, sink);
+                           });
   }
   return out;
 }
@@ -69,14 +74,16 @@ ir::Tensor absolute(const ir::Tensor& values, ThreadPool& pool, int power) {
   const bool wide = values.dtype() == ir::DType::kF64;
   for_ranges(pool, values.elements(), [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      const double v = wide ? values.data<double>()[i] : static_cast<double>(values.data<float>()[i]);
+      const double v =
+          wide ? values.data<double>()[i] : static_cast<double>(values.data<float>()[i]);
       to[i] = power == 2 ? mul_rn(v, v) : std::abs(v);
     }
   });
   return out;
 }
 
-ir::Tensor magnitudes(const SumProblem& problem, std::span<const double> factors, ThreadPool& pool) {
+ir::Tensor magnitudes(const SumProblem& problem, std::span<const double> factors,
+                      ThreadPool& pool) {
   ir::Tensor rows;
   const std::int64_t positions = problem.positions();
   if (problem.has_products) {

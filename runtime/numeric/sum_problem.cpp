@@ -17,7 +17,8 @@ ir::Tensor transposed(const ir::Tensor& matrix) {
     for (std::int64_t j0 = 0; j0 < columns; j0 += kBlock)
       for (std::int64_t i = i0; i < std::min(rows, i0 + kBlock); ++i)
         for (std::int64_t j = j0; j < std::min(columns, j0 + kBlock); ++j)
-          to[static_cast<std::size_t>(j * rows + i)] = from[static_cast<std::size_t>(i * columns + j)];
+          to[static_cast<std::size_t>(j * rows + i)] =
+              from[static_cast<std::size_t>(i * columns + j)];
   return out;
 }
 
@@ -48,7 +49,8 @@ void as_convolution(const ir::Node& node, std::span<const ir::Tensor> operands, 
   }
 }
 
-// a [m, k] times b [k, n]: b is an image of k channels and n pixels, a the weights of m 1x1 filters.
+// a [m, k] times b [k, n]: b is an image of k channels and n pixels, a the weights of m 1x1
+// filters.
 void as_product(std::int64_t m, std::int64_t k, std::int64_t n, SumProblem& out) {
   out.window = {1, k, 1, n};
   out.window.out_h = 1;
@@ -76,7 +78,8 @@ void as_matmul(std::span<const ir::Tensor> operands, SumProblem& out) {
     return index;
   };
   for (std::int64_t batch = 0; batch < batches; ++batch)
-    out.products.push_back({matrix_of(a, batch) * m * k, matrix_of(b, batch) * k * n, batch * m * n});
+    out.products.push_back(
+        {matrix_of(a, batch) * m * k, matrix_of(b, batch) * k * n, batch * m * n});
 }
 
 void as_gemm(const ir::Node& node, std::span<const ir::Tensor> operands, SumProblem& out) {
@@ -119,8 +122,8 @@ void as_mean(const ir::Node& node, std::span<const ir::Tensor> operands, SumProb
     w.pad_left = pad[1];
     padding = node.integer("count_include_pad") != 0;
   }
-  const auto extent = [&](std::int64_t position, std::int64_t stride, std::int64_t before, std::int64_t after,
-                          std::int64_t kernel, std::int64_t size) {
+  const auto extent = [&](std::int64_t position, std::int64_t stride, std::int64_t before,
+                          std::int64_t after, std::int64_t kernel, std::int64_t size) {
     const std::int64_t begin = position * stride - before;
     const std::int64_t lo = padding ? -before : 0, hi = size + (padding ? after : 0);
     return std::max<std::int64_t>(0, std::min(begin + kernel, hi) - std::max(begin, lo));
@@ -144,7 +147,8 @@ double SumProblem::multiply_adds() const {
          static_cast<double>(positions());
 }
 
-SumProblem sum_problem(const ir::Graph& graph, ir::NodeId id, std::span<const ir::Tensor> operands) {
+SumProblem sum_problem(const ir::Graph& graph, ir::NodeId id,
+                       std::span<const ir::Tensor> operands) {
   const ir::Node& node = graph.node(id);
   DRIFTC_ASSERT(is_sum_node(node.op), "not a sum node");
   SumProblem out;

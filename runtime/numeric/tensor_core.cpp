@@ -66,7 +66,8 @@ struct Converted {
   double loss;  // at least the distance to the exact value
 };
 // sum * 2^scale with `precision` bits, none below 2^lowest; toward zero, or to nearest even.
-Converted convert(std::int64_t sum, int scale, int precision, int lowest, bool nearest, double limit) {
+Converted convert(std::int64_t sum, int scale, int precision, int lowest, bool nearest,
+                  double limit) {
   if (sum == 0) return {0.0f, 0};
   const std::uint64_t magnitude = static_cast<std::uint64_t>(std::abs(sum));
   const int top = 63 - std::countl_zero(magnitude);
@@ -90,7 +91,8 @@ Converted convert(std::int64_t sum, int scale, int precision, int lowest, bool n
 
 }  // namespace
 
-std::optional<TensorCore> tensor_core(std::string_view arch, TcFormat format, TcAccumulator accumulator) {
+std::optional<TensorCore> tensor_core(std::string_view arch, TcFormat format,
+                                      TcAccumulator accumulator) {
   const bool f16 = format == TcFormat::kF16, half = accumulator == TcAccumulator::kF16;
   if (half && !f16) return std::nullopt;
   struct Row {
@@ -98,20 +100,20 @@ std::optional<TensorCore> tensor_core(std::string_view arch, TcFormat format, Tc
     int f16_length, tf32_length, fraction_bits, floor_f32, floor_f16;  // lengths 0: no such unit
   };
   constexpr std::array kRows = {
-      Row{"sm_70", 4, 0, 23, -131, -20},    // V100
-      Row{"sm_75", 8, 0, 24, -132, -21},    // T4
-      Row{"sm_80", 8, 4, 24, -132, -21},    // A100
-      Row{"sm_86", 8, 4, 24, -132, -21},    // A2, A40, 30xx
-      Row{"sm_87", 8, 4, 24, -132, -21},
-      Row{"sm_89", 8, 4, 24, -132, -21},    // L40S, 40xx
-      Row{"sm_90", 16, 8, 25, -133, -22},   // H100, H200
-      Row{"sm_100", 16, 8, 25, -133, -22},  // B200
+      Row{"sm_70", 4, 0, 23, -131, -20},                                       // V100
+      Row{"sm_75", 8, 0, 24, -132, -21},                                       // T4
+      Row{"sm_80", 8, 4, 24, -132, -21},                                       // A100
+      Row{"sm_86", 8, 4, 24, -132, -21},                                       // A2, A40, 30xx
+      Row{"sm_87", 8, 4, 24, -132, -21},   Row{"sm_89", 8, 4, 24, -132, -21},  // L40S, 40xx
+      Row{"sm_90", 16, 8, 25, -133, -22},                                      // H100, H200
+      Row{"sm_100", 16, 8, 25, -133, -22},                                     // B200
       Row{"sm_120", 16, 8, 25, -133, -22},
   };
   for (const Row& row : kRows) {
     if (row.arch != arch) continue;
     if (!f16 && row.tf32_length == 0) return std::nullopt;
-    return TensorCore{format, accumulator, format == TcFormat::kTf32 ? row.tf32_length : row.f16_length,
+    return TensorCore{format, accumulator,
+                      format == TcFormat::kTf32 ? row.tf32_length : row.f16_length,
                       row.fraction_bits, half ? row.floor_f16 : row.floor_f32};
   }
   return std::nullopt;
@@ -124,10 +126,12 @@ std::optional<TensorCore> tensor_core(const ir::MmaSpec& mma) {
   return std::nullopt;
 }
 
-TcResult tensor_core_block(const TensorCore& core, float c, std::span<const float> a, std::span<const float> b) {
+TcResult tensor_core_block(const TensorCore& core, float c, std::span<const float> a,
+                           std::span<const float> b) {
   constexpr std::size_t kMost = 64;
-  DRIFTC_ASSERT(a.size() == b.size() && a.size() <= static_cast<std::size_t>(core.length) && a.size() < kMost,
-                "operands of a block");
+  DRIFTC_ASSERT(
+      a.size() == b.size() && a.size() <= static_cast<std::size_t>(core.length) && a.size() < kMost,
+      "operands of a block");
   const bool half = core.accumulator == TcAccumulator::kF16;
   const FormatFacts format = facts(core.format), of_c = half ? kF16 : kF32;
   const auto operand = [&](float v) { return core.format == TcFormat::kTf32 ? tf32_trunc(v) : v; };
@@ -136,7 +140,8 @@ TcResult tensor_core_block(const TensorCore& core, float c, std::span<const floa
   double special = std::isfinite(c) ? 0 : c;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const float x = operand(a[i]), y = operand(b[i]);
-    if (!std::isfinite(x) || !std::isfinite(y)) special = add_rn(special, mul_rn(double{x}, double{y}));
+    if (!std::isfinite(x) || !std::isfinite(y))
+      special = add_rn(special, mul_rn(double{x}, double{y}));
   }
   if (special != 0) {  // NaN or an infinity
     const float value = std::isnan(special) ? canonical_nan() : static_cast<float>(special);
@@ -166,13 +171,14 @@ TcResult tensor_core_block(const TensorCore& core, float c, std::span<const floa
     inexact += aligned.exact ? 0 : 1;
   }
   const int scale = emax - core.fraction_bits;
-  const Converted out =
-      half ? convert(sum, scale, 11, -24, true, 65536.0) : convert(sum, scale, 24, -149, false, 0x1p128);
-  return {out.value, add_rn(mul_rn(static_cast<double>(inexact), std::ldexp(1.0, scale)), out.loss)};
+  const Converted out = half ? convert(sum, scale, 11, -24, true, 65536.0)
+                             : convert(sum, scale, 24, -149, false, 0x1p128);
+  return {out.value,
+          add_rn(mul_rn(static_cast<double>(inexact), std::ldexp(1.0, scale)), out.loss)};
 }
 
-TcResult tensor_core_chain(const TensorCore& core, int instruction_k, float c, std::span<const float> a,
-                           std::span<const float> b) {
+TcResult tensor_core_chain(const TensorCore& core, int instruction_k, float c,
+                           std::span<const float> a, std::span<const float> b) {
   const auto length = static_cast<std::size_t>(std::min(core.length, instruction_k));
   TcResult out{c, 0};
   for (std::size_t k = 0; k < a.size(); k += length) {
@@ -184,20 +190,22 @@ TcResult tensor_core_chain(const TensorCore& core, int instruction_k, float c, s
   return out;
 }
 
-double tensor_core_bound(const TensorCore& core, int instruction_k, std::int64_t n, double magnitude, double largest) {
+double tensor_core_bound(const TensorCore& core, int instruction_k, std::int64_t n,
+                         double magnitude, double largest) {
   if (magnitude == 0) return 0;
   const bool half = core.accumulator == TcAccumulator::kF16;
   const auto length = static_cast<double>(std::min(core.length, instruction_k));
   const double blocks = std::ceil(static_cast<double>(n) / length);
-  // Truncation never makes a partial sum larger than the magnitudes summed so far; rounding to f16 may, by a
-  // factor of 1 + 2^-11 per block.
+  // Truncation never makes a partial sum larger than the magnitudes summed so far; rounding to f16
+  // may, by a factor of 1 + 2^-11 per block.
   if (half) magnitude *= std::pow(1 + 0x1p-11, blocks) * (1 + 0x1p-40);
   // A subnormal accumulator aligns at the smallest normal exponent of its format.
   const int accumulator_emin = half ? kF16.emin : kF32.emin;
-  const double top =
-      std::max({magnitude, std::ldexp(1.0, std::max(core.floor, accumulator_emin)), std::ldexp(largest, facts(core.format).emin)});
+  const double top = std::max({magnitude, std::ldexp(1.0, std::max(core.floor, accumulator_emin)),
+                               std::ldexp(largest, facts(core.format).emin)});
   const double alignment = (length + 1) * std::ldexp(top, -core.fraction_bits);
-  const double conversion = half ? std::max(magnitude * 0x1p-11, 0x1p-25) : std::max(magnitude * 0x1p-23, 0x1p-149);
+  const double conversion =
+      half ? std::max(magnitude * 0x1p-11, 0x1p-25) : std::max(magnitude * 0x1p-23, 0x1p-149);
   return blocks * (alignment + conversion) * (1 + 0x1p-40);
 }
 

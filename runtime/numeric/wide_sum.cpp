@@ -24,15 +24,18 @@ Parts parts_of(float value) {
   const std::uint32_t bits = bits_of(value), field = (bits >> 23) & 0xFFu;
   DRIFTC_ASSERT(field != 0xFF, "exact sum of a value that is not finite");
   const std::uint32_t hidden = field == 0 ? 0u : 0x800000u;
-  return {(bits & 0x7FFFFFu) | hidden, (field == 0 ? 1 : static_cast<int>(field)) - 150, (bits >> 31) != 0};
+  return {(bits & 0x7FFFFFu) | hidden, (field == 0 ? 1 : static_cast<int>(field)) - 150,
+          (bits >> 31) != 0};
 }
 
 // limbs += or -= value * 2^bit, modulo 2^(64 limbs). value < 2^64.
 template <std::size_t kCount>
-void add_shifted(std::array<std::uint64_t, kCount>& limbs, std::uint64_t value, int bit, bool subtract) {
+void add_shifted(std::array<std::uint64_t, kCount>& limbs, std::uint64_t value, int bit,
+                 bool subtract) {
   auto i = static_cast<std::size_t>(bit / 64);
   const Wide shifted = static_cast<Wide>(value) << (bit % 64);
-  std::uint64_t low = static_cast<std::uint64_t>(shifted), high = static_cast<std::uint64_t>(shifted >> 64);
+  std::uint64_t low = static_cast<std::uint64_t>(shifted),
+                high = static_cast<std::uint64_t>(shifted >> 64);
   if (!subtract) {
     limbs[i] += low;
     high += limbs[i] < low;  // high <= 2^63, so this cannot wrap
@@ -55,7 +58,8 @@ void add_shifted(std::array<std::uint64_t, kCount>& limbs, std::uint64_t value, 
 // A scaled sum: sign and magnitude, lowest bit 2^kLowest, and whether a remainder lies below it.
 class Magnitude {
  public:
-  // alpha (lowest bit 2^-149) times a sum (lowest bit 2^-298) needs 2^-447; the top is below 2^(342 + 128).
+  // alpha (lowest bit 2^-149) times a sum (lowest bit 2^-298) needs 2^-447; the top is below 2^(342
+  // + 128).
   static constexpr int kLimbs = 16, kLowest = -460;
 
   Magnitude(const WideSum& sum, const SumScale& scale) {
@@ -66,10 +70,12 @@ class Magnitude {
     const Parts alpha = parts_of(scale.alpha);
     negative ^= alpha.negative;
     for (int i = 0; i < WideSum::kLimbs; ++i) {
-      const Wide product = static_cast<Wide>(limbs[static_cast<std::size_t>(i)]) * alpha.significand;
+      const Wide product =
+          static_cast<Wide>(limbs[static_cast<std::size_t>(i)]) * alpha.significand;
       const int bit = 64 * i + WideSum::kLowestExponent + alpha.exponent - kLowest;
       add_shifted(limbs_, static_cast<std::uint64_t>(product), bit, negative);
-      if ((product >> 64) != 0) add_shifted(limbs_, static_cast<std::uint64_t>(product >> 64), bit + 64, negative);
+      if ((product >> 64) != 0)
+        add_shifted(limbs_, static_cast<std::uint64_t>(product >> 64), bit + 64, negative);
     }
     const Parts a = parts_of(scale.addend_a), b = parts_of(scale.addend_b);
     add_shifted(limbs_, static_cast<std::uint64_t>(a.significand) * b.significand,
@@ -119,7 +125,9 @@ class Magnitude {
         return 64 * i + 63 - std::countl_zero(limbs_[static_cast<std::size_t>(i)]);
     return -1;
   }
-  bool bit(int i) const { return ((limbs_[static_cast<std::size_t>(i / 64)] >> (i % 64)) & 1) != 0; }
+  bool bit(int i) const {
+    return ((limbs_[static_cast<std::size_t>(i / 64)] >> (i % 64)) & 1) != 0;
+  }
   // Bits [from, from + count), from >= 0, as a number.
   std::uint64_t bits(int from, int count) const {
     std::uint64_t out = 0;
@@ -148,8 +156,8 @@ void WideSum::add_product(float a, float b) {
   add_shifted(limbs_, product, x.exponent + y.exponent - kLowestExponent, x.negative != y.negative);
 }
 
-// The range of both formats: 24 bits and nothing below 2^-149; 53 bits and nothing below 2^-1074 (never
-// reached). Values of 2^128 and more become infinite in the conversion.
+// The range of both formats: 24 bits and nothing below 2^-149; 53 bits and nothing below 2^-1074
+// (never reached). Values of 2^128 and more become infinite in the conversion.
 float round_to_f32(const WideSum& sum, const SumScale& scale) {
   return to_f32_rn(Magnitude(sum, scale).round(24, -149));
 }

@@ -14,7 +14,9 @@ struct Fraction {
 struct FractionMatrix {
   int rows = 0, columns = 0;
   std::vector<Fraction> values;
-  const Fraction& at(int r, int c) const { return values[static_cast<std::size_t>(r * columns + c)]; }
+  const Fraction& at(int r, int c) const {
+    return values[static_cast<std::size_t>(r * columns + c)];
+  }
 };
 
 struct WinogradMatrices {
@@ -25,8 +27,8 @@ struct WinogradMatrices {
 // m = 2, 4 or 6 (points 0, +-1, +-2, +-1/2, infinity as far as needed).
 const WinogradMatrices& winograd(int m);
 
-// Roundings of one leaf in a 1-D transform, the largest over the rows: (nonzeros - 1), plus 1 where a coefficient of
-// the row is not +-2^k, plus 1 where one is not an f32.
+// Roundings of one leaf in a 1-D transform, the largest over the rows: (nonzeros - 1), plus 1 where
+// a coefficient of the row is not +-2^k, plus 1 where one is not an f32.
 int transform_roundings(const FractionMatrix& matrix);
 
 }  // namespace driftc::runtime

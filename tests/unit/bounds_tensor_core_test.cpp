@@ -1,7 +1,5 @@
-// The scalar tensor-core model: the discriminating vectors of numerics.md 1.6, all captured outputs of real GPUs, and
-// the error bounds of a block and a chain (1.8).
-#include "tests/unit/exact_support.h"
-
+// The scalar tensor-core model: the discriminating vectors of numerics.md 1.6, all captured outputs
+// of real GPUs, and the error bounds of a block and a chain (1.8).
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include "ir/support/half.h"
 #include "runtime/compare/bounds.h"
 #include "runtime/numeric/tensor_core.h"
+#include "tests/unit/exact_support.h"
 
 namespace driftc::test {
 namespace {
@@ -19,14 +18,16 @@ using runtime::TcAccumulator;
 using runtime::TcFormat;
 using runtime::TensorCore;
 
-TensorCore core(const char* arch, TcFormat format, TcAccumulator accumulator = TcAccumulator::kF32) {
+TensorCore core(const char* arch, TcFormat format,
+                TcAccumulator accumulator = TcAccumulator::kF32) {
   const auto found = runtime::tensor_core(arch, format, accumulator);
   REQUIRE(found.has_value());
   return *found;
 }
 
 // Products given as values p = a * 2^k split into two operands with exact powers of two.
-std::uint32_t block(const TensorCore& unit, float c, const std::vector<std::pair<float, float>>& products) {
+std::uint32_t block(const TensorCore& unit, float c,
+                    const std::vector<std::pair<float, float>>& products) {
   std::vector<float> a(static_cast<std::size_t>(unit.length), 0.0f), b = a;
   for (std::size_t i = 0; i < products.size(); ++i) {
     a[i] = products[i].first;
@@ -43,11 +44,14 @@ TEST_CASE("tensor core: T1 rounds toward zero, T2 fraction bits") {
   for (const char* arch : kAll) {
     const TensorCore unit = core(arch, TcFormat::kF16);
     INFO(arch);
-    CHECK(block(unit, 1, {{0x1.8p-12f, 0x1p-12f}}) == 0x3F800000u);                                             // T1
-    CHECK(block(unit, 1, repeated(2, 0x1p-12f, 0x1p-12f)) == (arch == std::string("sm_70") ? 0x3F800000u : 0x3F800001u));  // T2a
+    CHECK(block(unit, 1, {{0x1.8p-12f, 0x1p-12f}}) == 0x3F800000u);  // T1
+    CHECK(block(unit, 1, repeated(2, 0x1p-12f, 0x1p-12f)) ==
+          (arch == std::string("sm_70") ? 0x3F800000u : 0x3F800001u));  // T2a
     const bool hopper = unit.fraction_bits == 25;
-    CHECK(block(unit, 1, repeated(4, 0x1p-12f, 0x1p-13f)) == (hopper ? 0x3F800001u : 0x3F800000u));  // T2b
-    if (unit.length >= 8) CHECK(block(unit, 1, repeated(8, 0x1p-13f, 0x1p-13f)) == 0x3F800000u);     // T2c
+    CHECK(block(unit, 1, repeated(4, 0x1p-12f, 0x1p-13f)) ==
+          (hopper ? 0x3F800001u : 0x3F800000u));  // T2b
+    if (unit.length >= 8)
+      CHECK(block(unit, 1, repeated(8, 0x1p-13f, 0x1p-13f)) == 0x3F800000u);  // T2c
   }
 }
 
@@ -78,11 +82,13 @@ TEST_CASE("tensor core: T3 block length, T4 raw exponents align") {
 }
 
 TEST_CASE("tensor core: T5 subnormal inputs, T6 and T7 the floor of the alignment exponent") {
-  for (const char* arch : kAll) CHECK(block(core(arch, TcFormat::kF16), 0, {{0x1p-24f, 1}}) == bits_of(0x1p-24f));
+  for (const char* arch : kAll)
+    CHECK(block(core(arch, TcFormat::kF16), 0, {{0x1p-24f, 1}}) == bits_of(0x1p-24f));
   CHECK(block(core("sm_90", TcFormat::kBf16), 0, repeated(16, 0x1p-100f, 0x1p-53f)) == 1u);
   CHECK(block(core("sm_80", TcFormat::kBf16), 0, repeated(8, 0x1p-100f, 0x1p-52f)) == 1u);
   const auto t7 = [](const char* arch, float a, float b) {
-    return block(core(arch, TcFormat::kF16, TcAccumulator::kF16), 0, {{0x1p-12f, 0x1p-13f}, {a, b}});
+    return block(core(arch, TcFormat::kF16, TcAccumulator::kF16), 0,
+                 {{0x1p-12f, 0x1p-13f}, {a, b}});
   };
   CHECK(t7("sm_90", 0x1p-24f, 0x1p-23f) == bits_of(0x1p-24f));
   CHECK(t7("sm_80", 0x1p-23f, 0x1p-22f) == bits_of(0x1p-24f));
@@ -119,13 +125,19 @@ TEST_CASE("tensor core: units that do not exist") {
 TEST_CASE("tensor core: every captured output of real GPUs, bit for bit") {
   namespace fs = std::filesystem;
   const char* given = std::getenv("DRIFTC_TENSORCORE_DATA");
-  const fs::path folder = given != nullptr ? fs::path(given) : fs::path(DRIFTC_SOURCE_DIR) / "../shared/data/tensorcore";
+  const fs::path folder = given != nullptr
+                              ? fs::path(given)
+                              : fs::path(DRIFTC_SOURCE_DIR) / "../shared/data/tensorcore";
   if (!fs::is_directory(folder)) {
-    std::printf("[skip] captured tensor-core vectors: no folder %s (DRIFTC_TENSORCORE_DATA)\n", folder.c_str());
+    std::printf("[skip] captured tensor-core vectors: no folder %s (DRIFTC_TENSORCORE_DATA)\n",
+                folder.c_str());
     return;
   }
-  const std::pair<const char*, const char*> gpus[] = {
-      {"v100", "sm_70"}, {"a100", "sm_80"}, {"ada", "sm_89"}, {"h200", "sm_90"}, {"b200", "sm_100"}};
+  const std::pair<const char*, const char*> gpus[] = {{"v100", "sm_70"},
+                                                      {"a100", "sm_80"},
+                                                      {"ada", "sm_89"},
+                                                      {"h200", "sm_90"},
+                                                      {"b200", "sm_100"}};
   const std::pair<const char*, TcFormat> formats[] = {
       {"fp16", TcFormat::kF16}, {"bf16", TcFormat::kBf16}, {"tf32", TcFormat::kTf32}};
   std::int64_t files = 0, rows_seen = 0, bounded = 0;
@@ -163,14 +175,18 @@ TEST_CASE("tensor core: every captured output of real GPUs, bit for bit") {
             largest = std::max({largest, double{std::abs(a[i])}, double{std::abs(b[i])}});
           }
           error.subtract(Real(made.value));
-          const double chain = runtime::tensor_core_bound(unit, static_cast<int>(k), static_cast<std::int64_t>(k), magnitude * 1.000001, largest);
+          const double chain =
+              runtime::tensor_core_bound(unit, static_cast<int>(k), static_cast<std::int64_t>(k),
+                                         magnitude * 1.000001, largest);
           if (!(error.magnitude() <= Real(made.bound)) || !(made.bound <= chain)) ++outside;
           ++bounded;
         }
         if (!has_f16) continue;
         const TensorCore half = core(arch, format, TcAccumulator::kF16);
         const float c16 = f16_to_f32(f32_to_f16_rne(c));
-        if (bits_of(runtime::tensor_core_chain(half, static_cast<int>(k), c16, a, b).value) != row[2 * k + 2]) ++wrong_f16;
+        if (bits_of(runtime::tensor_core_chain(half, static_cast<int>(k), c16, a, b).value) !=
+            row[2 * k + 2])
+          ++wrong_f16;
       }
       INFO(gpu, " ", name);
       CHECK(wrong == 0);
@@ -181,7 +197,9 @@ TEST_CASE("tensor core: every captured output of real GPUs, bit for bit") {
   CHECK(files == 13);
 }
 
-TEST_CASE("tensor core: the error of long chains lies within the running and the a-priori bound; truncation is biased") {
+TEST_CASE(
+    "tensor core: the error of long chains lies within the running and the a-priori bound; "
+    "truncation is biased") {
   for (const char* arch : kAll)
     for (TcFormat format : {TcFormat::kF16, TcFormat::kBf16, TcFormat::kTf32})
       for (TcAccumulator accumulator : {TcAccumulator::kF32, TcAccumulator::kF16}) {
@@ -210,9 +228,11 @@ TEST_CASE("tensor core: the error of long chains lies within the running and the
             largest = std::max({largest, double{std::abs(a[i])}, double{std::abs(b[i])}});
           }
           error.subtract(Real(made.value));
-          INFO(std::string(arch), " format ", static_cast<int>(format), " seed ", seed, " error ", error.to_f64(), " bound ", made.bound);
+          INFO(std::string(arch), " format ", static_cast<int>(format), " seed ", seed, " error ",
+               error.to_f64(), " bound ", made.bound);
           REQUIRE(error.magnitude() <= Real(made.bound));
-          REQUIRE(made.bound <= runtime::tensor_core_bound(*unit, 16, static_cast<std::int64_t>(n), magnitude * 1.000001, largest));
+          REQUIRE(made.bound <= runtime::tensor_core_bound(*unit, 16, static_cast<std::int64_t>(n),
+                                                           magnitude * 1.000001, largest));
           if (positive && accumulator == TcAccumulator::kF32) CHECK(error.to_f64() >= 0);
         }
       }
@@ -229,7 +249,8 @@ TEST_CASE("tensor core: an mma order's a-priori bound covers a whole matrix prod
   contract.order = ir::parse_order("k.mma(sm_90,tf32,m16n8k8,rna)").value();
   const auto bound = runtime::compare::a_priori_bound(problem, contract, pool);
   CHECK(bound.kind == runtime::compare::BoundKind::kTensorCore);
-  const auto chain = runtime::compare::tensor_core_chain_bound(problem, core("sm_90", TcFormat::kTf32), 8, pool);
+  const auto chain =
+      runtime::compare::tensor_core_chain_bound(problem, core("sm_90", TcFormat::kTf32), 8, pool);
   for (std::size_t m = 0; m < 6; ++m)
     for (std::size_t n = 0; n < 5; ++n) {
       std::vector<float> x, y;
@@ -237,8 +258,10 @@ TEST_CASE("tensor core: an mma order's a-priori bound covers a whole matrix prod
         x.push_back(problem.rows.data<float>()[m * 100 + k]);
         y.push_back(problem.columns.data<float>()[k * 5 + n]);
       }
-      const float made = runtime::tensor_core_chain(core("sm_90", TcFormat::kTf32), 8, 0, x, y).value;
-      Real error = *oracle(c, static_cast<std::int64_t>(m * 5 + n), nullptr, runtime::Hypothesis::kTf32Rna);
+      const float made =
+          runtime::tensor_core_chain(core("sm_90", TcFormat::kTf32), 8, 0, x, y).value;
+      Real error =
+          *oracle(c, static_cast<std::int64_t>(m * 5 + n), nullptr, runtime::Hypothesis::kTf32Rna);
       error.subtract(Real(made));
       CHECK(error.magnitude() <= Real(bound.value.data<double>()[m * 5 + n]));
       CHECK(error.magnitude() <= Real(chain.value.data<double>()[m * 5 + n]));

@@ -1,15 +1,15 @@
-// What the tests of exact references and bounds share: one-node graphs, random data that is hard to sum, and a
-// slow oracle in MPFR that is written from the operators' definitions.
+// What the tests of exact references and bounds share: one-node graphs, random data that is hard to
+// sum, and a slow oracle in MPFR that is written from the operators' definitions.
 #pragma once
+
+#include <doctest/doctest.h>
+#include <mpfr.h>
 
 #include <array>
 #include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include <doctest/doctest.h>
-#include <mpfr.h>
 
 #include "ir/builder.h"
 #include "ir/support/rng.h"
@@ -27,11 +27,13 @@ struct NodeCase {
 
   const ir::Shape& result() const { return graph.value(graph.node(node).result).type.shape; }
 };
-inline NodeCase make_node(ir::Op op, std::vector<ir::Tensor> operands, const ir::AttributeList& attributes = {}) {
+inline NodeCase make_node(ir::Op op, std::vector<ir::Tensor> operands,
+                          const ir::AttributeList& attributes = {}) {
   NodeCase out;
   std::vector<ir::ValueId> values;
   for (const ir::Tensor& t : operands)
-    values.push_back(out.graph.add_input("x" + std::to_string(values.size()), {t.dtype(), t.shape(), ir::Layout::kNchw}));
+    values.push_back(out.graph.add_input("x" + std::to_string(values.size()),
+                                         {t.dtype(), t.shape(), ir::Layout::kNchw}));
   ir::Builder builder(out.graph);
   const auto result = builder.add(op, values, attributes, "y");
   REQUIRE(result.ok());
@@ -111,13 +113,15 @@ void for_terms(const NodeCase& c, std::int64_t at, const F& fn) {
     };
     const std::int64_t xo = offset(xs), bo = offset(bs);
     for (std::int64_t i = 0; i < k; ++i)
-      fn(x[index(xo + (ta ? i * m + row : row * k + i))], b[index(bo + (tb ? column * k + i : i * n + column))]);
+      fn(x[index(xo + (ta ? i * m + row : row * k + i))],
+         b[index(bo + (tb ? column * k + i : i * n + column))]);
     return;
   }
   const std::int64_t ox = at % ys[3], oy = at / ys[3] % ys[2], channel = at / ys[3] / ys[2] % ys[1],
                      image = at / ys[3] / ys[2] / ys[1];
   const bool conv = node.op == ir::Op::kConv2d || node.op == ir::Op::kConv1x1Matmul;
-  std::int64_t kh = xs[2], kw = xs[3], sh = 1, sw = 1, dh = 1, dw = 1, pt = 0, pl = 0, first = channel, count = 1;
+  std::int64_t kh = xs[2], kw = xs[3], sh = 1, sw = 1, dh = 1, dw = 1, pt = 0, pl = 0,
+               first = channel, count = 1;
   if (conv) {
     const ir::Shape& ws = c.operands[1].shape();
     kh = ws[2];
@@ -146,7 +150,9 @@ void for_terms(const NodeCase& c, std::int64_t at, const F& fn) {
         const bool inside = iy >= 0 && iy < xs[2] && ix >= 0 && ix < xs[3];
         const float value =
             inside ? x[index(((image * xs[1] + first + ch) * xs[2] + iy) * xs[3] + ix)] : 0.0f;
-        fn(value, conv ? c.operands[1].data<float>()[index(((channel * count + ch) * kh + r) * kw + s)] : 1.0f);
+        fn(value,
+           conv ? c.operands[1].data<float>()[index(((channel * count + ch) * kh + r) * kw + s)]
+                : 1.0f);
       }
 }
 
@@ -176,7 +182,8 @@ inline Surroundings surroundings(const NodeCase& c, std::int64_t at) {
     out.count = c.operands[0].shape()[2] * c.operands[0].shape()[3];
   } else if (node.op == ir::Op::kAvgPool) {
     const ir::Shape& xs = c.operands[0].shape();
-    const auto &kernel = node.ints("kernel"), &stride = node.ints("stride"), &pad = node.ints("pad");
+    const auto &kernel = node.ints("kernel"), &stride = node.ints("stride"),
+               &pad = node.ints("pad");
     const bool padding = node.integer("count_include_pad") != 0;
     out.count = 0;
     const std::int64_t ox = at % ys[3], oy = at / ys[3] % ys[2];
@@ -184,14 +191,16 @@ inline Surroundings surroundings(const NodeCase& c, std::int64_t at) {
       for (std::int64_t s = 0; s < kernel[1]; ++s) {
         const std::int64_t iy = oy * stride[0] - pad[0] + r, ix = ox * stride[1] - pad[1] + s;
         const bool inside = iy >= 0 && iy < xs[2] && ix >= 0 && ix < xs[3];
-        const bool padded = iy < xs[2] + pad[2] && ix < xs[3] + pad[3];  // not beyond what ceil_mode adds
+        const bool padded =
+            iy < xs[2] + pad[2] && ix < xs[3] + pad[3];  // not beyond what ceil_mode adds
         if (inside || (padding && padded)) ++out.count;
       }
   }
   return out;
 }
 
-// The exact value of one output; empty when it is not finite (`special` is then what IEEE limits say).
+// The exact value of one output; empty when it is not finite (`special` is then what IEEE limits
+// say).
 inline std::optional<Real> oracle(const NodeCase& c, std::int64_t at, float* special = nullptr,
                                   runtime::Hypothesis h = runtime::Hypothesis::kF32) {
   using runtime::Hypothesis;
@@ -216,7 +225,8 @@ inline std::optional<Real> oracle(const NodeCase& c, std::int64_t at, float* spe
   if (!std::isfinite(addend)) limit += addend;
   if (around.count == 0) limit = std::nan("");
   if (limit != 0) {  // NaN too
-    if (special != nullptr) *special = std::isnan(limit) ? canonical_nan() : static_cast<float>(limit);
+    if (special != nullptr)
+      *special = std::isnan(limit) ? canonical_nan() : static_cast<float>(limit);
     return std::nullopt;
   }
   sum.multiply(Real(around.alpha));
@@ -230,7 +240,8 @@ class Chooser {
  public:
   explicit Chooser(std::uint64_t seed, std::string_view name = "chooser") : rng_(seed, name) {}
   std::int64_t pick(std::int64_t lo, std::int64_t hi) {
-    return lo + static_cast<std::int64_t>(rng_.bits(counter_++) % static_cast<std::uint64_t>(hi - lo + 1));
+    return lo + static_cast<std::int64_t>(rng_.bits(counter_++) %
+                                          static_cast<std::uint64_t>(hi - lo + 1));
   }
   bool chance(int one_in) { return pick(1, one_in) == 1; }
   float symmetric() { return std::ldexp(static_cast<float>(pick(-(1 << 24), 1 << 24)), -24); }
@@ -241,7 +252,8 @@ class Chooser {
       case 1:  // integers: many exact zeros and ties
         return static_cast<float>(pick(-8, 8));
       case 2:  // all exponents
-        return float_of(static_cast<std::uint32_t>(rng_.bits(counter_++) & 0xBFFFFFFF) | 0x00800000u);
+        return float_of(static_cast<std::uint32_t>(rng_.bits(counter_++) & 0xBFFFFFFF) |
+                        0x00800000u);
       case 3:  // subnormals and tiny values
         return std::ldexp(symmetric(), static_cast<int>(-pick(100, 149)));
       case 4:  // huge
@@ -273,14 +285,16 @@ inline NodeCase random_sum_node(Chooser& pick, int law) {
     case 0: {
       const std::int64_t m = pick.pick(1, 9), k = pick.pick(1, 200), n = pick.pick(1, 70);
       if (pick.chance(3))
-        return make_node(ir::Op::kMatmul, {pick.tensor({2, 1, m, k}, law), pick.tensor({3, k, n}, other)});
+        return make_node(ir::Op::kMatmul,
+                         {pick.tensor({2, 1, m, k}, law), pick.tensor({3, k, n}, other)});
       return make_node(ir::Op::kMatmul, {pick.tensor({m, k}, law), pick.tensor({k, n}, other)});
     }
     case 1: {
       const std::int64_t m = pick.pick(1, 9), k = pick.pick(1, 60), n = pick.pick(1, 40);
       const bool ta = pick.chance(2), tb = pick.chance(2);
-      std::vector<ir::Tensor> operands = {pick.tensor(ta ? ir::Shape{k, m} : ir::Shape{m, k}, law),
-                                          pick.tensor(tb ? ir::Shape{n, k} : ir::Shape{k, n}, other)};
+      std::vector<ir::Tensor> operands = {
+          pick.tensor(ta ? ir::Shape{k, m} : ir::Shape{m, k}, law),
+          pick.tensor(tb ? ir::Shape{n, k} : ir::Shape{k, n}, other)};
       const ir::Shape c_shapes[] = {{n}, {m, n}, {m, 1}, {1, n}, {}, {1}};
       if (!pick.chance(3)) operands.push_back(pick.tensor(c_shapes[pick.pick(0, 5)], law));
       const bool scaled = pick.chance(2);
@@ -292,25 +306,31 @@ inline NodeCase random_sum_node(Chooser& pick, int law) {
     }
     case 2:
     case 3: {
-      const std::int64_t groups = pick.pick(1, 3), cin = groups * pick.pick(1, 12), cout = groups * pick.pick(1, 10);
-      const std::int64_t h = pick.pick(3, 9), w = pick.pick(3, 12), kh = pick.pick(1, 3), kw = pick.pick(1, 3);
+      const std::int64_t groups = pick.pick(1, 3), cin = groups * pick.pick(1, 12),
+                         cout = groups * pick.pick(1, 10);
+      const std::int64_t h = pick.pick(3, 9), w = pick.pick(3, 12), kh = pick.pick(1, 3),
+                         kw = pick.pick(1, 3);
       std::vector<ir::Tensor> operands = {pick.tensor({pick.pick(1, 2), cin, h, w}, law),
                                           pick.tensor({cout, cin / groups, kh, kw}, other)};
       if (pick.chance(2)) operands.push_back(pick.tensor({cout}, law));
-      return make_node(ir::Op::kConv2d, operands,
-                       {{"stride", Ints{pick.pick(1, 2), pick.pick(1, 3)}},
-                        {"pad", Ints{pick.pick(0, 2), pick.pick(0, 2), pick.pick(0, 2), pick.pick(0, 2)}},
-                        {"dilation", h > 5 && w > 5 ? Ints{pick.pick(1, 2), pick.pick(1, 2)} : Ints{1, 1}},
-                        {"groups", groups}});
+      return make_node(
+          ir::Op::kConv2d, operands,
+          {{"stride", Ints{pick.pick(1, 2), pick.pick(1, 3)}},
+           {"pad", Ints{pick.pick(0, 2), pick.pick(0, 2), pick.pick(0, 2), pick.pick(0, 2)}},
+           {"dilation", h > 5 && w > 5 ? Ints{pick.pick(1, 2), pick.pick(1, 2)} : Ints{1, 1}},
+           {"groups", groups}});
     }
     case 4:
-      return make_node(ir::Op::kGlobalAvgPool, {pick.tensor({2, 3, pick.pick(1, 9), pick.pick(1, 9)}, law)});
+      return make_node(ir::Op::kGlobalAvgPool,
+                       {pick.tensor({2, 3, pick.pick(1, 9), pick.pick(1, 9)}, law)});
     default: {
       const std::int64_t kh = pick.pick(1, 3), kw = pick.pick(1, 3);
-      return make_node(ir::Op::kAvgPool, {pick.tensor({pick.pick(1, 2), 3, pick.pick(3, 8), pick.pick(3, 9)}, law)},
+      return make_node(ir::Op::kAvgPool,
+                       {pick.tensor({pick.pick(1, 2), 3, pick.pick(3, 8), pick.pick(3, 9)}, law)},
                        {{"kernel", Ints{kh, kw}},
                         {"stride", Ints{pick.pick(1, 2), pick.pick(1, 2)}},
-                        {"pad", Ints{pick.pick(0, kh - 1), pick.pick(0, kw - 1), pick.pick(0, kh - 1), pick.pick(0, kw - 1)}},
+                        {"pad", Ints{pick.pick(0, kh - 1), pick.pick(0, kw - 1),
+                                     pick.pick(0, kh - 1), pick.pick(0, kw - 1)}},
                         {"ceil_mode", pick.pick(0, 1)},
                         {"count_include_pad", pick.pick(0, 1)}});
     }

@@ -1,9 +1,8 @@
 // The exact reference against MPFR, tier by tier.
-#include "tests/unit/exact_support.h"
-
 #include <limits>
 
 #include "runtime/numeric/interval.h"
+#include "tests/unit/exact_support.h"
 
 namespace driftc::test {
 namespace {
@@ -11,7 +10,8 @@ namespace {
 using runtime::ExactTier;
 using runtime::Hypothesis;
 
-runtime::ExactResult exact(const NodeCase& c, const runtime::ExactSettings& settings = {}, int threads = 1) {
+runtime::ExactResult exact(const NodeCase& c, const runtime::ExactSettings& settings = {},
+                           int threads = 1) {
   runtime::ThreadPool pool(threads);
   return runtime::exact_value(c.graph, c.node, c.operands, settings, pool);
 }
@@ -19,7 +19,8 @@ runtime::ExactResult exact(const NodeCase& c, const runtime::ExactSettings& sett
 // a . b as a 1 x n matmul, in all tiers; they must agree.
 float dot(const std::vector<float>& a, const std::vector<float>& b) {
   const auto n = static_cast<std::int64_t>(a.size());
-  const NodeCase c = make_node(ir::Op::kMatmul, {ir::Tensor::of<float>({1, n}, a), ir::Tensor::of<float>({n, 1}, b)});
+  const NodeCase c = make_node(
+      ir::Op::kMatmul, {ir::Tensor::of<float>({1, n}, a), ir::Tensor::of<float>({n, 1}, b)});
   const float first = exact(c).value.data<float>()[0];
   for (ExactTier tier : {ExactTier::kCompensated, ExactTier::kKulisch})
     CHECK(bits_of(exact(c, {.first_tier = tier}).value.data<float>()[0]) == bits_of(first));
@@ -38,12 +39,30 @@ TEST_CASE("exact: ties, cancellation, subnormals and the overflow boundary") {
   const std::vector<Row> rows = {
       {"tie to even, down", {0x1p24f, 1}, {1, 1}, 0x1p24f},
       {"tie to even, up", {0x1p24f, 3}, {1, 1}, 0x1.000004p24f},
-      {"tie broken from above by 2^-200", {0x1p24f, 1, 0x1p-100f}, {1, 1, 0x1p-100f}, 0x1.000002p24f},
-      {"tie broken from below by 2^-200", {0x1p24f, 3, -0x1p-100f}, {1, 1, 0x1p-100f}, 0x1.000002p24f},
-      {"tie of a negative sum broken by 2^-298", {-0x1p24f, -1, -0x1p-149f}, {1, 1, 0x1p-149f}, -0x1.000002p24f},
-      {"tie only in f64: the low part decides", {0x1p24f, 1, 0x1p-40f, -0x1p-40f, 0x1p-80f}, {1, 1, 1, 1, 1}, 0x1.000002p24f},
-      {"everything cancels but 2^-298", {0x1p127f, 0x1p-149f, -0x1p127f}, {0x1p127f, 0x1p-149f, 0x1p127f}, 0.0f},
-      {"everything cancels but 2^-149", {0x1p127f, 0x1p-149f, -0x1p127f}, {0x1p127f, 1, 0x1p127f}, 0x1p-149f},
+      {"tie broken from above by 2^-200",
+       {0x1p24f, 1, 0x1p-100f},
+       {1, 1, 0x1p-100f},
+       0x1.000002p24f},
+      {"tie broken from below by 2^-200",
+       {0x1p24f, 3, -0x1p-100f},
+       {1, 1, 0x1p-100f},
+       0x1.000002p24f},
+      {"tie of a negative sum broken by 2^-298",
+       {-0x1p24f, -1, -0x1p-149f},
+       {1, 1, 0x1p-149f},
+       -0x1.000002p24f},
+      {"tie only in f64: the low part decides",
+       {0x1p24f, 1, 0x1p-40f, -0x1p-40f, 0x1p-80f},
+       {1, 1, 1, 1, 1},
+       0x1.000002p24f},
+      {"everything cancels but 2^-298",
+       {0x1p127f, 0x1p-149f, -0x1p127f},
+       {0x1p127f, 0x1p-149f, 0x1p127f},
+       0.0f},
+      {"everything cancels but 2^-149",
+       {0x1p127f, 0x1p-149f, -0x1p127f},
+       {0x1p127f, 1, 0x1p127f},
+       0x1p-149f},
       {"cancels to zero", {1e30f, 3.0f, -1e30f, -3.0f}, {7e-8f, 11.0f, 7e-8f, 11.0f}, 0.0f},
       {"all products -0", {-0.0f, 0.0f}, {1, -1}, 0.0f},
       {"a negative sum that rounds to zero", {-0x1p-100f}, {0x1p-100f}, -0.0f},
@@ -51,7 +70,10 @@ TEST_CASE("exact: ties, cancellation, subnormals and the overflow boundary") {
       {"a little more than half of it", {0x1p-149f, 0x1p-149f}, {0.5f, 0x1p-149f}, 0x1p-149f},
       {"three halves of it, to even", {0x1p-149f}, {1.5f}, 0x1p-148f},
       {"subnormal tie", {0x1p-126f, 0x1p-149f}, {0.5f, 0.5f}, 0x1p-127f},
-      {"largest subnormal plus half rounds to the smallest normal", {0x1.fffffcp-127f, 0x1p-149f}, {1, 0.5f}, 0x1p-126f},
+      {"largest subnormal plus half rounds to the smallest normal",
+       {0x1.fffffcp-127f, 0x1p-149f},
+       {1, 0.5f},
+       0x1p-126f},
       {"below the overflow tie", {kMax, 0x1p103f, -0x1p-149f}, {1, 1, 0x1p-149f}, kMax},
       {"the overflow tie", {kMax, 0x1p103f}, {1, 1}, kInf},
       {"overflow of a product alone", {0x1p127f}, {2}, kInf},
@@ -87,7 +109,8 @@ TEST_CASE("exact: random nodes of every kind and data law against MPFR") {
     const NodeCase c = random_sum_node(pick, law);
     const auto all = runtime::all_hypotheses();
     const Hypothesis h = pick.chance(2) ? Hypothesis::kF32
-                                        : all[static_cast<std::size_t>(pick.pick(0, static_cast<std::int64_t>(all.size()) - 1))];
+                                        : all[static_cast<std::size_t>(pick.pick(
+                                              0, static_cast<std::int64_t>(all.size()) - 1))];
     INFO("seed ", seed, " ", c.text, " law ", law, " ", runtime::name_of(h));
     const auto result = exact(c, {.operands = h, .intervals = true});
     const auto threaded = exact(c, {.operands = h}, 2);
@@ -96,7 +119,8 @@ TEST_CASE("exact: random nodes of every kind and data law against MPFR") {
       REQUIRE(ir::same_bits(result.value, exact(c, {.operands = h, .first_tier = tier}).value));
     const auto value = result.value.data<float>();
     const std::int64_t step = std::max<std::int64_t>(1, result.value.elements() / 60);
-    for (std::int64_t at = static_cast<std::int64_t>(seed) % step; at < result.value.elements(); at += step) {
+    for (std::int64_t at = static_cast<std::int64_t>(seed) % step; at < result.value.elements();
+         at += step) {
       const auto i = static_cast<std::size_t>(at);
       INFO("element ", at);
       float special = 0;
@@ -123,7 +147,8 @@ TEST_CASE("exact: special operands among ordinary ones follow IEEE limits, paddi
     for (ir::Tensor& t : c.operands) {
       ir::Tensor copy = ir::Tensor::of<float>(t.shape(), t.data<float>());
       for (int i = 0; i < 3; ++i)
-        copy.data_mut<float>()[static_cast<std::size_t>(pick.pick(0, t.elements() - 1))] = specials[pick.pick(0, 5)];
+        copy.data_mut<float>()[static_cast<std::size_t>(pick.pick(0, t.elements() - 1))] =
+            specials[pick.pick(0, 5)];
       t = copy;
     }
     INFO("seed ", seed, " ", c.text);
@@ -137,11 +162,14 @@ TEST_CASE("exact: special operands among ordinary ones follow IEEE limits, paddi
   }
 }
 
-TEST_CASE("exact: few outputs of ordinary data leave the first tier; heavy cancellation stays out of Kulisch") {
+TEST_CASE(
+    "exact: few outputs of ordinary data leave the first tier; heavy cancellation stays out of "
+    "Kulisch") {
   Chooser pick(1, "tiers");
   const auto x = pick.tensor({1, 16, 28, 28}, 0);
   auto w = pick.tensor({16, 16, 3, 3}, 0);
-  const NodeCase ordinary = make_node(ir::Op::kConv2d, {x, w}, {{"pad", std::vector<std::int64_t>{1, 1, 1, 1}}});
+  const NodeCase ordinary =
+      make_node(ir::Op::kConv2d, {x, w}, {{"pad", std::vector<std::int64_t>{1, 1, 1, 1}}});
   const auto result = exact(ordinary);
   CHECK(result.compensated < result.value.elements() / 1000);
   CHECK(result.kulisch == 0);
@@ -165,24 +193,27 @@ TEST_CASE("exact: few outputs of ordinary data leave the first tier; heavy cance
 
 TEST_CASE("exact: precision-matched operands are rounded, the bias is not") {
   const float x = 0x1.ff2p0f, bias = 0x1.000002p0f;
-  const NodeCase c = make_node(ir::Op::kConv2d, {ir::Tensor::of<float>({1, 1, 1, 1}, std::array{x}),
-                                                 ir::Tensor::of<float>({1, 1, 1, 1}, std::array{1.0f}),
-                                                 ir::Tensor::of<float>({1}, std::array{bias})});
+  const NodeCase c =
+      make_node(ir::Op::kConv2d, {ir::Tensor::of<float>({1, 1, 1, 1}, std::array{x}),
+                                  ir::Tensor::of<float>({1, 1, 1, 1}, std::array{1.0f}),
+                                  ir::Tensor::of<float>({1}, std::array{bias})});
   const auto value = [&](Hypothesis h) { return exact(c, {.operands = h}).value.data<float>()[0]; };
   CHECK(value(Hypothesis::kF32) == to_f32_rn(double{x} + double{bias}));
   CHECK(value(Hypothesis::kTf32Rna) == to_f32_rn(0x1.ff4p0 + double{bias}));
   CHECK(value(Hypothesis::kTf32Trunc) == to_f32_rn(0x1.ff0p0 + double{bias}));
   CHECK(value(Hypothesis::kBf16) == to_f32_rn(2.0 + double{bias}));
   CHECK(value(Hypothesis::kF16) == to_f32_rn(0x1.ff0p0 + double{bias}));
-  for (Hypothesis h : runtime::all_hypotheses()) CHECK(runtime::parse_hypothesis(runtime::name_of(h)) == h);
+  for (Hypothesis h : runtime::all_hypotheses())
+    CHECK(runtime::parse_hypothesis(runtime::name_of(h)) == h);
   CHECK_FALSE(runtime::parse_hypothesis("fp8"));
 }
 
 TEST_CASE("exact: flush-to-zero flushes operands, addend and results") {
   const auto one = [](float x, float w, float bias) {
-    const NodeCase c = make_node(ir::Op::kConv2d, {ir::Tensor::of<float>({1, 1, 1, 1}, std::array{x}),
-                                                   ir::Tensor::of<float>({1, 1, 1, 1}, std::array{w}),
-                                                   ir::Tensor::of<float>({1}, std::array{bias})});
+    const NodeCase c =
+        make_node(ir::Op::kConv2d, {ir::Tensor::of<float>({1, 1, 1, 1}, std::array{x}),
+                                    ir::Tensor::of<float>({1, 1, 1, 1}, std::array{w}),
+                                    ir::Tensor::of<float>({1}, std::array{bias})});
     return exact(c, {.operands = Hypothesis::kFtz}).value.data<float>()[0];
   };
   CHECK(one(0x1p-130f, 0x1p10f, 0) == 0.0f);
@@ -193,8 +224,9 @@ TEST_CASE("exact: flush-to-zero flushes operands, addend and results") {
 
 TEST_CASE("exact: a mean is one rounding of the exact quotient") {
   const auto mean = [](const std::vector<float>& v) {
-    const NodeCase c = make_node(ir::Op::kGlobalAvgPool,
-                                 {ir::Tensor::of<float>({1, 1, 1, static_cast<std::int64_t>(v.size())}, v)});
+    const NodeCase c =
+        make_node(ir::Op::kGlobalAvgPool,
+                  {ir::Tensor::of<float>({1, 1, 1, static_cast<std::int64_t>(v.size())}, v)});
     return exact(c).value.data<float>()[0];
   };
   CHECK(mean({0x1p24f, 1, 1}) == to_f32_rn((0x1p24 + 2) / 3));
@@ -212,20 +244,24 @@ TEST_CASE("exact: the wide sum alone, against MPFR, at the ends of its range") {
     Real real;
     const std::int64_t n = pick.pick(0, 60);
     for (std::int64_t i = 0; i < n; ++i) {
-      const float a = pick.value(2), b = pick.chance(3) ? kMax : pick.value(static_cast<int>(pick.pick(0, 7)));
+      const float a = pick.value(2),
+                  b = pick.chance(3) ? kMax : pick.value(static_cast<int>(pick.pick(0, 7)));
       if (!std::isfinite(a) || !std::isfinite(b)) continue;
       sum.add_product(a, b);
       real.add_product(a, b);
     }
     runtime::SumScale scale;
     if (pick.chance(2)) scale = {pick.value(2), pick.value(2), pick.value(2), pick.pick(1, 1000)};
-    if (!std::isfinite(scale.alpha) || !std::isfinite(scale.addend_a) || !std::isfinite(scale.addend_b)) continue;
+    if (!std::isfinite(scale.alpha) || !std::isfinite(scale.addend_a) ||
+        !std::isfinite(scale.addend_b))
+      continue;
     real.multiply(Real(scale.alpha));
     real.add_product(scale.addend_a, scale.addend_b);
     real.divide(Real(static_cast<double>(scale.count)));
     INFO("seed ", seed);
     CHECK(bits_of(runtime::round_to_f32(sum, scale)) == bits_of(real.to_f32()));
-    if (std::abs(real.to_f64()) > 0x1p-300) CHECK(runtime::round_to_f64(sum, scale) == real.to_f64());
+    if (std::abs(real.to_f64()) > 0x1p-300)
+      CHECK(runtime::round_to_f64(sum, scale) == real.to_f64());
   }
 }
 
