@@ -45,7 +45,7 @@ std::int64_t ConvProblem::padded_elements() const {
   return images * channels * groups * std::max(in_h + pad_h, h) * std::max(in_w + pad_w, w);
 }
 
-ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p) : builder_(builder), problem_(p) {
+ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p) : problem_(p) {
   static constexpr const char* kStrides[] = {"xs_n", "xs_c", "xs_h", "xs_w"};
   // Which stride is 1 follows from the layout, never from the extents.
   const int unit = p.channels_last ? 1 : 3;

@@ -41,7 +41,6 @@ class ConvCode {
   void declare_position(CudaWriter& w, const ir::ReductionOrder& order, const std::string& p) const;
 
  private:
-  KernelBuilder& builder_;
   const ConvProblem& problem_;
 };
 

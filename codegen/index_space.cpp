@@ -83,7 +83,7 @@ void IndexCode::declare_coordinates(CudaWriter& w, const std::string& linear,
 std::string IndexCode::stride_term(std::size_t view, std::size_t axis) {
   const std::int64_t stride = axes_[axis].strides[view];
   if (stride == 0) return "";
-  const std::string c = fmt::format("{}c{}", prefix_, axis);
+  std::string c = fmt::format("{}c{}", prefix_, axis);
   if (stride == 1) return c;
   std::string& name = stride_names_[{view, axis}];
   if (name.empty()) name = builder_.integer(fmt::format("{}v{}_s{}", prefix_, view, axis), stride);
