@@ -1,0 +1,30 @@
+// What a report says about a comparison beyond the PairReport: how it was asked for, and what
+// follows from it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/study/report.h"
+
+namespace driftc::frontend {
+
+struct CompareView {
+  std::string model;  // as given on the command line
+  std::string mode;
+  std::string passes_given;  // the text of --passes, "" when it was not given
+  std::vector<std::pair<std::string, std::string>>
+      pass_options;                   // set by --set: "pass.option", value
+  std::vector<std::string> fallback;  // asked for by --fallback
+  std::string device, executor;       // "h200"; "ptx" or "interpreter"
+  std::string reference = "f64";      // "" when the arm did not run
+  std::string compiler;               // "nvrtc 13.0", "recorded", ""
+  std::vector<std::string> allowed;
+  int exit_code = 0;
+  std::vector<std::string> failures;  // why the exit code is 1, one sentence each
+  bool timings = false;
+};
+
+}  // namespace driftc::frontend

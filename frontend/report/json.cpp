@@ -1,0 +1,200 @@
+#include "frontend/report/json.h"
+
+#include <fmt/format.h>
+
+#include "frontend/report/version.h"
+#include "ir/support/round.h"
+#include "passes/form_kernels.h"
+
+namespace driftc::frontend {
+namespace {
+
+using runtime::compare::Verdict;
+using runtime::study::InputReport;
+using runtime::study::KernelReport;
+using runtime::study::NodeReport;
+using runtime::study::PairReport;
+
+template <class T>
+Json list(const std::vector<T>& values) {
+  Json out = Json::array();
+  for (const T& value : values) out.push_back(value);
+  return out;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json causes_json(const std::vector<runtime::compare::Cause>& causes) {
+  Json out = Json::array();
+  for (const auto& cause : causes)
+    out.push_back({{"cause", std::string(runtime::compare::name_of(cause.kind))},
+                   {"node", cause.node},
+                   {"detail", cause.detail}});
+  return out;
+}
+
+Json input_json(const InputReport& input) {
+  return {{"name", input.name},
+          {"source", input.source},
+          {"shape", list(input.type.shape.dims())},
+          {"dtype", std::string(ir::name_of(input.type.dtype))},
+          {"hash", input.hash},
+          {"min", number(input.min)},
+          {"max", number(input.max)},
+          {"zeros", input.zeros},
+          {"subnormals", input.subnormals},
+          {"nan", input.nan},
+          {"inf", input.inf},
+          {"not_representable",
+           {{"f16", input.not_f16}, {"bf16", input.not_bf16}, {"tf32", input.not_tf32}}}};
+}
+
+Json settings_json(const PairReport& report, const CompareView& view) {
+  Json enabled = Json::array();
+  for (const auto& pass : report.passes)
+    if (pass.enabled && pass.name != passes::kFormKernels) enabled.push_back(pass.name);
+  Json options = Json::object();
+  for (const auto& [key, value] : view.pass_options) options[key] = value;
+  return {{"mode", view.mode},
+          {"passes", enabled},
+          {"options", options},
+          {"precision", {{"conv", "f32"}, {"matmul", "f32"}}},
+          {"seeds", {{"schedule", 0}, {"weights", nullptr}}},
+          {"eager", {{"arm", "interpreter"}, {"order", report.eager_order}, {"precision", "f32"}}},
+          {"fallback", list(view.fallback)},
+          {"reference", text_or_null(view.reference)},
+          {"device", view.device}};
+}
+
+Json kernel_json(const KernelReport& kernel) {
+  return {{"name", kernel.name},
+          {"value", kernel.value},
+          {"from", list(kernel.from)},
+          {"order", kernel.order == "none" ? Json(nullptr) : text_or_null(kernel.order)},
+          {"contract", kernel.contract},
+          {"algorithm", kernel.algorithm},
+          {"schedule", kernel.schedule},
+          {"source_hash", text_or_null(kernel.source_hash)},
+          {"ptx_hash", text_or_null(kernel.ptx_hash)},
+          {"nvrtc", text_or_null(kernel.nvrtc)}};
+}
+
+Json arms_json(const PairReport& report, const CompareView& view) {
+  Json passes = Json::array(), kernels = Json::array(), fallbacks = Json::array();
+  for (const auto& pass : report.passes)
+    passes.push_back({{"name", pass.name}, {"enabled", pass.enabled}, {"changed", pass.changed}});
+  for (const auto& kernel : report.kernels) kernels.push_back(kernel_json(kernel));
+  for (const auto& fallback : report.fallbacks)
+    fallbacks.push_back({{"node", fallback.node}, {"reason", fallback.reason}});
+  return {{"eager",
+           {{"executor", "interpreter"},
+            {"device", nullptr},
+            {"precision", "f32"},
+            {"order", report.eager_order}}},
+          {"compiled",
+           {{"executor", view.executor},
+            {"device", view.executor == "interpreter" ? Json(nullptr) : Json(view.device)},
+            {"mode", view.mode},
+            {"passes", passes},
+            {"kernels", kernels},
+            {"fallbacks", fallbacks}}}};
+}
+
+Json distance_json(const std::optional<runtime::compare::Distance>& d) {
+  if (!d) return nullptr;
+  return {{"max_abs", number(d->max_abs)}, {"rel_l2", number(d->rel_l2)}};
+}
+
+Json worst_json(const runtime::compare::WorstElement& w) {
+  return {{"index", list(w.index)},
+          {"eager", number(w.eager)},
+          {"compiled", number(w.compiled)},
+          {"reference", w.reference ? number(*w.reference) : Json(nullptr)},
+          {"eager_bits", fmt::format("0x{:08x}", bits_of(w.eager))},
+          {"compiled_bits", fmt::format("0x{:08x}", bits_of(w.compiled))},
+          {"ulp", w.ulp},
+          {"bound", nullptr}};
+}
+
+// Metrics of a value that has none (it lives inside a kernel) are null.
+Json node_json(const NodeReport& node) {
+  const auto& m = node.metrics;
+  auto metric = [&](const Json& value) { return node.materialised ? value : Json(nullptr); };
+  Json worst = Json::array();
+  for (const auto& w : m.worst) worst.push_back(worst_json(w));
+  return {
+      {"name", node.name},
+      {"op", node.op},
+      {"kernel", text_or_null(node.kernel)},
+      {"source_nodes", list(node.source_nodes)},
+      {"materialised", node.materialised},
+      {"shape", list(node.type.shape.dims())},
+      {"dtype", std::string(ir::name_of(node.type.dtype))},
+      {"layout",
+       {{"eager", "nchw"}, {"compiled", node.type.layout == ir::Layout::kNhwc ? "nhwc" : "nchw"}}},
+      {"contract",
+       {{"eager", node.eager_contract}, {"compiled", text_or_null(node.compiled_contract)}}},
+      {"verdict", std::string(runtime::compare::name_of(node.verdict))},
+      {"evidence", std::string(runtime::compare::name_of(node.evidence))},
+      {"causes", causes_json(node.causes)},
+      {"fault", text_or_null(node.fault)},
+      {"mismatched", metric(m.mismatched)},
+      {"max_abs", metric(number(m.max_abs))},
+      {"max_rel", metric(number(m.max_rel))},
+      {"max_ulp", metric(m.max_ulp)},
+      {"rel_l2", metric(number(m.rel_l2))},
+      {"bound", nullptr},
+      {"z_max", nullptr},
+      {"condition_max", nullptr},
+      {"inherited", metric(number(node.inherited))},
+      {"local", metric(number(node.local))},
+      {"amplification", metric(number(node.amplification))},
+      {"nan_mismatch", metric(m.nan_mismatch)},
+      {"inf_mismatch", metric(m.inf_mismatch)},
+      {"to_reference",
+       {{"eager", distance_json(node.eager_to_reference)},
+        {"compiled", distance_json(node.compiled_to_reference)}}},
+      {"worst", worst},
+      {"pattern", nullptr}};
+}
+
+}  // namespace
+
+Json compare_json(const PairReport& report, const CompareView& view) {
+  Json inputs = Json::array(), nodes = Json::array(), outputs = Json::array();
+  for (const auto& input : report.inputs) inputs.push_back(input_json(input));
+  for (const auto& node : report.nodes) nodes.push_back(node_json(node));
+  for (const auto& node : report.outputs) outputs.push_back(node_json(node));
+  const auto& coverage = report.coverage;
+  Json json = {
+      {"schema", "driftc.compare/1"},
+      {"driftc", std::string(kVersion)},
+      {"model",
+       {{"source", view.model}, {"nodes", report.coverage.nodes_of}, {"hash", report.graph_hash}}},
+      {"inputs", inputs},
+      {"settings", settings_json(report, view)},
+      {"arms", arms_json(report, view)},
+      {"coverage",
+       {{"convolutions", Json::array({coverage.convolutions, coverage.convolutions_of})},
+        {"nodes", Json::array({coverage.nodes, coverage.nodes_of})},
+        {"multiply_adds", number(coverage.multiply_adds)}}},
+      {"verdict", std::string(runtime::compare::name_of(report.verdict))},
+      {"evidence", std::string(runtime::compare::name_of(report.evidence))},
+      {"fault_pass", text_or_null(report.fault_pass)},
+      {"causes", causes_json(report.causes)},
+      {"classes", report.classes ? Json{{"changed", report.classes->changed},
+                                        {"of", report.classes->of},
+                                        {"samples", list(report.classes->samples)}}
+                                 : Json(nullptr)},
+      {"allowed", list(view.allowed)},
+      {"exit", view.exit_code},
+      {"nodes", nodes},
+      {"outputs", outputs}};
+  if (view.timings)
+    json["timings"] = {{"compile_s", number(report.seconds_compile)},
+                       {"run_s", number(report.seconds_run)},
+                       {"kernels_compiled", report.kernels_compiled}};
+  return json;
+}
+
+}  // namespace driftc::frontend

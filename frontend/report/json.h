@@ -1,0 +1,13 @@
+// The comparison as JSON, schema driftc.compare/1 (docs/schema/compare-1.json). Every field of the
+// schema is present; fields that this build cannot fill are null or empty. No times unless the view
+// asks for them.
+#pragma once
+
+#include "frontend/report/compare_view.h"
+#include "frontend/report/json_text.h"
+
+namespace driftc::frontend {
+
+Json compare_json(const runtime::study::PairReport& report, const CompareView& view);
+
+}  // namespace driftc::frontend
