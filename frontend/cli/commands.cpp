@@ -1,0 +1,14 @@
+#include <array>
+
+#include "frontend/cli/command.h"
+
+namespace driftc::frontend {
+
+std::span<const Command> commands() {
+  static const std::array kCommands = {compare_command(), run_command(),    show_command(),
+                                       bench_command(),   passes_command(), devices_command(),
+                                       zoo_command(),     doctor_command()};
+  return kCommands;
+}
+
+}  // namespace driftc::frontend

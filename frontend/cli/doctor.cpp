@@ -1,0 +1,149 @@
+// driftc doctor: what this machine offers, what is missing, how to get it.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "frontend/cli/options.h"
+#include "frontend/cli/session.h"
+#include "frontend/report/version.h"
+#include "ir/support/round.h"
+
+namespace driftc::frontend {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Findings {
+  LibraryReport nvrtc;
+  std::string nvrtc_version;  // "" when there is none
+  std::string recorded;       // folder, or ""
+  std::size_t recorded_files = 0;
+  std::string cache;
+  std::size_t cache_files = 0;
+  bool cache_writable = false;
+  unsigned processors = 1;
+  bool fused = false;  // fma_rn rounds once
+  bool works() const { return fused && (!nvrtc_version.empty() || recorded_files > 0); }
+};
+
+std::size_t count_files(const std::string& folder) {
+  std::size_t count = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error))
+    count += it->is_regular_file(error) &&
+             it->path().filename().string().find(".tmp.") == std::string::npos;
+  return count;
+}
+
+// Whether the folder, or the nearest one above it that exists, can be written.
+bool can_write(const std::string& folder) {
+  if (folder.empty()) return false;
+  std::error_code error;
+  fs::path path = fs::absolute(folder, error);
+  while (!fs::exists(path, error) && path.has_relative_path()) path = path.parent_path();
+  return ::access(path.c_str(), W_OK | X_OK) == 0;
+}
+
+Findings examine(const Context& context) {
+  Findings f;
+  const auto cache = open_kernel_cache(context.settings, &f.nvrtc);
+  if (cache->compiler()) f.nvrtc_version = cache->compiler()->version();
+  for (const std::string& folder : recorded_folders()) {
+    f.recorded = folder;
+    f.recorded_files = count_files(folder);
+  }
+  f.cache = context.settings.cache_dir;
+  f.cache_files = f.cache.empty() ? 0 : count_files(f.cache);
+  f.cache_writable = can_write(f.cache);
+  f.processors = std::max(1u, std::thread::hardware_concurrency());
+  // Unfused arithmetic and a detour through double both give 1 here.
+  const volatile float a = 0x1.b11b1p-20f, b = 0x1.2ea2p-5f, c = 1.0f;
+  f.fused = fma_rn(float{a}, float{b}, float{c}) == 0x1.000002p+0f;
+  return f;
+}
+
+std::string text(const Findings& f, const TextStyle& style) {
+  Table table({{""}, {""}});
+  table.add({"driftc", std::string(kVersion)});
+  table.add({"NVRTC", f.nvrtc_version.empty()
+                          ? "not found"
+                          : fmt::format("{} at {}", f.nvrtc_version, f.nvrtc.path)});
+  table.add(
+      {"recorded PTX",
+       f.recorded.empty()
+           ? "none beside this binary"
+           : fmt::format("{} in {}", plural(static_cast<std::int64_t>(f.recorded_files), "kernel"),
+                         f.recorded)});
+  table.add(
+      {"kernel cache",
+       f.cache.empty()
+           ? "off (no HOME; DRIFTC_CACHE_DIR names a folder)"
+           : fmt::format(
+                 "{} in {}{}", plural(static_cast<std::int64_t>(f.cache_files), "file"), f.cache,
+                 f.cache_writable ? ""
+                                  : ", which cannot be written: kernels are compiled every time")});
+  table.add({"kernels run on",
+             fmt::format("this CPU, by the PTX executor, {}", plural(f.processors, "processor"))});
+  table.add({"fused multiply-add", f.fused ? "rounds once, as it must" : "WRONG: rounds twice"});
+  table.add({"GPU", "not used: this build has no GPU executor, and needs none"});
+  std::string out = table.render(style);
+  if (f.nvrtc_version.empty()) {
+    out += "\nNVRTC was looked for here (first the folders of DRIFTC_LIBRARY_PATH):\n";
+    for (const LibraryAttempt& attempt : f.nvrtc.attempts)
+      out += fmt::format("  {}: {}\n", attempt.path, attempt.outcome);
+    out +=
+        "get it: ./dev setup in the repository, or `pip install nvidia-cuda-nvrtc` and "
+        "DRIFTC_LIBRARY_PATH\n";
+  }
+  out += f.works() ? f.nvrtc_version.empty()
+                         ? "\ncompare works for the models whose PTX is recorded\n"
+                         : "\ncompare works for every model\n"
+                   : "\ncompare does not work here\n";
+  return out;
+}
+
+Json json(const Findings& f) {
+  Json attempts = Json::array();
+  for (const LibraryAttempt& attempt : f.nvrtc.attempts)
+    attempts.push_back({{"path", attempt.path}, {"outcome", attempt.outcome}});
+  auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  return {
+      {"schema", "driftc.doctor/1"},
+      {"driftc", std::string(kVersion)},
+      {"nvrtc",
+       {{"version", or_null(f.nvrtc_version)},
+        {"path", or_null(f.nvrtc.path)},
+        {"attempts", attempts}}},
+      {"recorded_ptx", {{"folder", or_null(f.recorded)}, {"files", f.recorded_files}}},
+      {"kernel_cache",
+       {{"folder", or_null(f.cache)}, {"files", f.cache_files}, {"writable", f.cache_writable}}},
+      {"processors", f.processors},
+      {"fma_rounds_once", f.fused},
+      {"gpu", nullptr},
+      {"works", f.works()}};
+}
+
+Result<int> run(const Arguments& arguments, const Context& context) {
+  const Findings findings = examine(context);
+  DRIFTC_CHECK(emit(
+      arguments, context, [&](const TextStyle& style) { return text(findings, style); },
+      [&] { return json(findings); }));
+  return findings.works() ? 0 : static_cast<int>(ErrorKind::kUnavailable);
+}
+
+}  // namespace
+
+Command doctor_command() {
+  return {{"doctor",
+           "what this machine offers: NVRTC, recorded PTX, kernel cache",
+           {},
+           {kJsonOption},
+           {"driftc doctor", "driftc doctor --json -"},
+           {"exit: 0 comparisons work here, 3 something they need is missing"}},
+          run};
+}
+
+}  // namespace driftc::frontend

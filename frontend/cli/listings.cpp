@@ -1,0 +1,160 @@
+// driftc passes, devices, zoo: the tables of this build.
+#include <fmt/format.h>
+
+#include "frontend/cli/command.h"
+#include "frontend/cli/options.h"
+#include "frontend/report/version.h"
+#include "frontend/zoo/zoo.h"
+#include "passes/selection.h"
+#include "runtime/devices/profile.h"
+
+namespace driftc::frontend {
+namespace {
+
+constexpr std::array kModes = {passes::Mode::kEager, passes::Mode::kStrict, passes::Mode::kDefault,
+                               passes::Mode::kReduceOverhead};
+
+std::string passes_text(const TextStyle&) {
+  Table table({{"pass"}, {"strict"}, {"default"}, {"effect on bits"}, {"what it does"}});
+  for (const passes::PassInfo& pass : passes::all_passes())
+    table.add({std::string(pass.name), enabled_in(pass, passes::Mode::kStrict) ? "on" : "",
+               enabled_in(pass, passes::Mode::kDefault) ? "on" : "",
+               std::string(name_of(pass.effect)), std::string(pass.doc)});
+  std::string out =
+      "Passes in the order they run (mode eager runs none; reduce-overhead runs those of "
+      "default):\n\n";
+  out += table.render({}) + "\nOptions (--set PASS.OPTION=VALUE):\n\n";
+  Table options({{"option"}, {"default"}, {"accepts"}, {"what it does"}});
+  for (const passes::PassInfo& pass : passes::all_passes())
+    for (const passes::OptionSpec& option : pass.options)
+      options.add({fmt::format("{}.{}", pass.name, option.name), std::string(option.fallback),
+                   std::string(option.accepts), std::string(option.doc)});
+  return out + options.render({});
+}
+
+Json passes_json() {
+  Json list = Json::array(), modes = Json::array();
+  for (const passes::Mode mode : kModes) modes.push_back(std::string(name_of(mode)));
+  for (const passes::PassInfo& pass : passes::all_passes()) {
+    Json options = Json::array(), enabled = Json::object();
+    for (const passes::Mode mode : kModes)
+      enabled[std::string(name_of(mode))] = enabled_in(pass, mode);
+    for (const passes::OptionSpec& option : pass.options)
+      options.push_back({{"name", std::string(option.name)},
+                         {"default", std::string(option.fallback)},
+                         {"accepts", std::string(option.accepts)},
+                         {"doc", std::string(option.doc)}});
+    list.push_back({{"name", std::string(pass.name)},
+                    {"doc", std::string(pass.doc)},
+                    {"effect", std::string(name_of(pass.effect))},
+                    {"effect_note", std::string(pass.effect_note)},
+                    {"mirrors", std::string(pass.mirrors)},
+                    {"modes", enabled},
+                    {"options", options}});
+  }
+  return {{"schema", "driftc.passes/1"},
+          {"driftc", std::string(kVersion)},
+          {"modes", modes},
+          {"passes", list}};
+}
+
+std::string devices_text(const TextStyle&) {
+  using Align = Table::Align;
+  Table table({{"device"},
+               {"name"},
+               {"capability", Align::kRight},
+               {"SMs", Align::kRight},
+               {"PTX target"},
+               {"also called"}});
+  for (const runtime::DeviceProfile& device : runtime::device_profiles()) {
+    std::string aliases;
+    for (const std::string& alias : device.aliases)
+      aliases += (aliases.empty() ? "" : ", ") + alias;
+    table.add({device.name, device.title,
+               fmt::format("{}.{}", device.compute_major, device.compute_minor),
+               std::to_string(device.sm_count), device.ptx_target, aliases});
+  }
+  return table.render({}) + fmt::format("\nA profile is data: no such GPU is needed. Default: {}\n",
+                                        runtime::kDefaultDevice);
+}
+
+Json devices_json() {
+  Json list = Json::array();
+  for (const runtime::DeviceProfile& device : runtime::device_profiles())
+    list.push_back(
+        {{"name", device.name},
+         {"title", device.title},
+         {"aliases", device.aliases},
+         {"compute_capability", fmt::format("{}.{}", device.compute_major, device.compute_minor)},
+         {"sm_count", device.sm_count},
+         {"ptx_target", device.ptx_target},
+         {"mma_arch", device.mma_arch}});
+  return {{"schema", "driftc.devices/1"},
+          {"driftc", std::string(kVersion)},
+          {"default", std::string(runtime::kDefaultDevice)},
+          {"devices", list}};
+}
+
+std::string zoo_text(const TextStyle&) {
+  Table table({{"model"}, {"input"}, {"nodes", Table::Align::kRight}, {"what it is"}});
+  for (const zoo::ZooEntry& entry : zoo::zoo_names()) {
+    const Result<ir::Graph> graph = zoo::zoo_graph(entry.name, 1);
+    std::int64_t nodes = 0;
+    for (const ir::Node& node : graph->nodes()) nodes += node.op != ir::Op::kConstant;
+    table.add({"zoo:" + entry.name, ir::to_string(graph->value(graph->inputs()[0]).type.shape),
+               std::to_string(nodes), entry.description});
+  }
+  return table.render({}) +
+         "\nWeights are seeded, the same on every machine. --batch N sets the batch.\n";
+}
+
+Json zoo_json() {
+  Json list = Json::array();
+  for (const zoo::ZooEntry& entry : zoo::zoo_names()) {
+    const Result<ir::Graph> graph = zoo::zoo_graph(entry.name, 1);
+    list.push_back({{"name", entry.name},
+                    {"description", entry.description},
+                    {"input", graph->value(graph->inputs()[0]).type.shape.dims()}});
+  }
+  return {{"schema", "driftc.zoo/1"}, {"driftc", std::string(kVersion)}, {"models", list}};
+}
+
+template <std::string (*Text)(const TextStyle&), Json (*AsJson)()>
+Result<int> list(const Arguments& arguments, const Context& context) {
+  DRIFTC_CHECK(emit(arguments, context, Text, AsJson));
+  return 0;
+}
+
+}  // namespace
+
+Command passes_command() {
+  return {{"passes",
+           "the optimisation passes: what each does, to which bits, in which mode",
+           {},
+           {kJsonOption},
+           {"driftc passes", "driftc passes --json -"},
+           {}},
+          list<passes_text, passes_json>};
+}
+
+Command devices_command() {
+  return {{"devices",
+           "the device profiles that --device accepts",
+           {},
+           {kJsonOption},
+           {"driftc devices", "driftc devices --json -"},
+           {}},
+          list<devices_text, devices_json>};
+}
+
+Command zoo_command() {
+  return {{"zoo",
+           "the built-in models, usable as zoo:NAME",
+           {},
+           {kJsonOption},
+           {"driftc zoo", "driftc zoo --json -"},
+           {}},
+          list<zoo_text, zoo_json>};
+}
+
+}  // namespace driftc::frontend

@@ -1,0 +1,25 @@
+// MODEL: an ONNX file, text IR (.gir) or zoo:NAME, loaded with the shapes that the inputs ask for.
+#pragma once
+
+#include <map>
+
+#include "frontend/cli/arguments.h"
+#include "frontend/cli/inputs.h"
+#include "ir/graph.h"
+
+namespace driftc::frontend {
+
+struct Model {
+  std::string source;  // as given
+  ir::Graph graph;
+  std::vector<ResolvedInput> inputs;
+  // The types in which results are written, by output name, where the model declares another than
+  // f32.
+  std::map<std::string, ir::DType> declared_outputs;
+};
+
+// Uses MODEL, --input and --batch. Files of inputs are looked at (their shapes bind open extents),
+// not read.
+Result<Model> load_model(const Arguments& arguments);
+
+}  // namespace driftc::frontend

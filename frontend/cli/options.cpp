@@ -1,0 +1,74 @@
+#include "frontend/cli/options.h"
+
+#include <array>
+
+namespace driftc::frontend {
+namespace {
+
+constexpr std::array kInputRows = {
+    OptionRow{"--input", "NAME=WHAT",
+              "a graph input: FILE.npy, or generated: random:SEED, uniform:SEED, relu:SEED, "
+              "integers:SEED, ones. A model with one input needs no NAME=. Default: random:0",
+              true},
+    OptionRow{"--batch", "N", "batch size of generated inputs, where the model leaves it open"}};
+
+constexpr std::array kCompileRows = {
+    OptionRow{"--mode", "MODE",
+              "eager, strict, default or reduce-overhead; `driftc passes` shows what each runs"},
+    OptionRow{"--passes", "LIST",
+              "changes to the mode's passes: +NAME,-NAME,...; starts with none or all instead: "
+              "none,+NAME"},
+    OptionRow{"--set", "PASS.OPTION=VALUE", "an option of a pass; `driftc passes` lists them",
+              true},
+    OptionRow{"--fallback", "NODE,...", "nodes that stay in the interpreter (a graph break)"},
+    OptionRow{"--executor", "WHERE",
+              "where kernels run: auto, ptx (the PTX executor on this CPU) or cuda"},
+    OptionRow{"--device", "NAME", "device profile; default h200, `driftc devices` lists them"}};
+
+constexpr std::array kEagerRows = {
+    OptionRow{"--eager-order", "ORDER",
+              "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "
+              "replay what the kernels declare, which must be identical"}};
+
+constexpr std::array kCompareRows = {
+    OptionRow{"--reference", "f64", "what both arms are measured against"},
+    OptionRow{"--sweep", "WHAT",
+              "one row per setting: passes, pairs, orders=ORDER,ORDER,... or tiles"},
+    OptionRow{"--csv", "FILE", "with --sweep: the rows as CSV"},
+    OptionRow{
+        "--allow", "LIST",
+        "verdicts that exit with 0; default identical,order,precision,algorithm; any allows all"},
+    OptionRow{
+        "--require-compiled", "HOW",
+        "exit 1 unless compiled: conv (every convolution), all (every node), or a percentage of "
+        "the multiply-adds"},
+    OptionRow{"--fail-on-label-change", "", "exit 1 when a predicted class changes"}};
+
+constexpr std::array kReportRows = {
+    OptionRow{"--json", "FILE",
+              "the report as JSON (docs/schema/compare-1.json); - is stdout, the table "
+              "then goes to stderr"},
+    OptionRow{"--save-dir", "DIR",
+              "every compared value as eager/NAME.npy, compiled/NAME.npy and "
+              "reference/NAME.npy"},
+    OptionRow{"--timings", "",
+              "wall times in the report (it is then no longer the same every time)"},
+    OptionRow{"--print-after", "PASS",
+              "the graph after a pass (a name, all, or changed) on stderr"}};
+
+constexpr std::array kJsonRows = {OptionRow{"--json", "FILE", "the same as JSON; - is stdout"}};
+
+constexpr std::array kThreadRows = {OptionRow{
+    "--threads", "N", "worker threads; default one per processor; never changes a result"}};
+
+}  // namespace
+
+const OptionGroup kInputOptions{"input", kInputRows};
+const OptionGroup kCompileOptions{"compiled arm", kCompileRows};
+const OptionGroup kEagerOptions{"eager arm", kEagerRows};
+const OptionGroup kCompareOptions{"comparison and exit code", kCompareRows};
+const OptionGroup kReportOptions{"output", kReportRows};
+const OptionGroup kJsonOption{"output", kJsonRows};
+const OptionGroup kThreadOptions{"work", kThreadRows};
+
+}  // namespace driftc::frontend

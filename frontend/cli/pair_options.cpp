@@ -1,0 +1,93 @@
+#include "frontend/cli/pair_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/cli/output.h"
+
+namespace driftc::frontend {
+
+using runtime::study::PairSettings;
+
+Result<std::vector<std::string>> split_list(std::string_view flag, const std::string& text) {
+  std::vector<std::string> words;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    if (comma == begin)
+      return input_error(fmt::format("{}: an empty name in '{}'", flag, text),
+                         "names with ',' between them");
+    words.push_back(text.substr(begin, comma - begin));
+    if (comma == text.size()) return words;
+    begin = comma + 1;
+  }
+}
+
+namespace {
+
+Result<void> set_eager_order(const Arguments& arguments, PairSettings& settings) {
+  const std::optional<std::string> text = arguments.value("--eager-order");
+  if (!text) return {};
+  if (*text == "declared") {
+    settings.declared = true;
+    return {};
+  }
+  DRIFTC_TRY(order, ir::parse_order(*text));
+  if (order.arith == ir::Arith::kMma)
+    return input_error(
+        fmt::format("--eager-order {}: this build replays no tensor-core order", *text),
+        "an order of fma, muladd, add, kahan or f64");
+  settings.eager_order = order;
+  return {};
+}
+
+Result<void> check_executor(const Arguments& arguments) {
+  DRIFTC_TRY(executor, arguments.word("--executor", {"auto", "ptx", "cuda"}, "auto"));
+  if (executor == "cuda")
+    return unavailable("--executor cuda: this build has no GPU executor",
+                       "--executor ptx runs the same kernels, with the same bits, on this CPU");
+  return {};
+}
+
+}  // namespace
+
+Result<PairSettings> pair_settings(const Arguments& arguments) {
+  PairSettings settings;
+  passes::SelectionRequest request;
+  request.mode = arguments.value_or("--mode", "");
+  request.passes = arguments.value_or("--passes", "");
+  request.sets = arguments.all("--set");
+  if (const std::optional<std::string> nodes = arguments.value("--fallback")) {
+    DRIFTC_TRY(list, split_list("--fallback", *nodes));
+    settings.fallback = list;
+    request.fallback_named = true;
+  }
+  DRIFTC_TRY(selection, passes::select_passes(request));
+  settings.selection = selection;
+  DRIFTC_TRY(device,
+             runtime::device_profile(arguments.value_or("--device", runtime::kDefaultDevice)));
+  settings.device = device;
+  DRIFTC_CHECK(check_executor(arguments));
+  DRIFTC_CHECK(set_eager_order(arguments, settings));
+  return settings;
+}
+
+Result<void> check_against(const ir::Graph& graph, const PairSettings& settings) {
+  std::vector<std::string> names;
+  for (const ir::Node& node : graph.nodes())
+    if (node.op != ir::Op::kConstant) names.push_back(graph.value(node.result).name);
+  for (const std::string& name : settings.fallback)
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return input_error(fmt::format("--fallback: the model has no node '{}'", name),
+                         name_hint(name, names));
+  if (settings.eager_order &&
+      std::none_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
+        return ir::order_fits(node.op, *settings.eager_order);
+      }))
+    note(fmt::format("--eager-order {} fits no op of this model; it changes nothing",
+                     ir::to_string(*settings.eager_order)));
+  return {};
+}
+
+}  // namespace driftc::frontend
