@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <thread>
@@ -72,6 +74,30 @@ void watch_for_interrupts() {
 
 WriteLock::WriteLock() { registry().mutex.lock(); }
 WriteLock::~WriteLock() { registry().mutex.unlock(); }
+
+namespace {
+
+std::array<char, 4096> crash_message;  // filled before a handler can run
+
+// Only calls that are safe in a signal handler.
+[[noreturn]] void on_crash(int) {
+  [[maybe_unused]] const auto written =
+      ::write(STDERR_FILENO, crash_message.data(), std::strlen(crash_message.data()));
+  ::_exit(4);
+}
+
+}  // namespace
+
+void report_crashes(const std::string& command_line) {
+#if !defined(__SANITIZE_ADDRESS__)
+  const auto end = fmt::format_to_n(
+      crash_message.data(), crash_message.size() - 1,
+      "error: this is a fault of driftc, please report it\n  note: the command was: {}\n",
+      command_line);
+  *end.out = '\0';
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_crash);
+#endif
+}
 
 Temporary::Temporary(std::string path, Remove remove) : path_(std::move(path)), remove_(remove) {
   const WriteLock lock;

@@ -21,6 +21,10 @@ class WriteLock {
   WriteLock& operator=(const WriteLock&) = delete;
 };
 
+// A crash (failed assertion, bad memory access) ends with 4 and says how to report it. The command
+// line is copied. Not under sanitizers, which report better.
+void report_crashes(const std::string& command_line);
+
 // A file or folder that must not survive an interrupt or an error, for the life of the object.
 class Temporary {
  public:

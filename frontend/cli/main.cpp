@@ -11,5 +11,6 @@ int main(int argc, char** argv) {
   frontend::Context context{Settings::from_env(), frontend::Terminal::detect(), "driftc"};
   for (const std::string& argument : arguments)
     context.command_line += ' ' + frontend::shell_quoted(argument);
+  frontend::report_crashes(context.command_line);
   return frontend::run_cli(arguments, context);
 }

@@ -50,7 +50,23 @@ Result<std::unique_ptr<Session>> Session::open(const Arguments& arguments, const
   return session;
 }
 
+namespace {
+
+// Both arms compute in f32 (importers widen and round to it); text IR can declare anything.
+Result<void> check_types(const ir::Graph& graph) {
+  for (const ir::Value& value : graph.values())
+    if (value.type.dtype != ir::DType::kF32)
+      return input_error(
+          fmt::format("value '{}' is {}: this build runs f32 graphs only", printable(value.name),
+                      ir::name_of(value.type.dtype)),
+          "declare it f32; `--arm reference` computes in f64 whatever the graph declares");
+  return {};
+}
+
+}  // namespace
+
 Result<const std::vector<NamedTensor>*> Session::inputs() {
+  DRIFTC_CHECK(check_types(model_.graph));
   if (!inputs_.empty() || model_.inputs.empty()) return &inputs_;
   if (!any_input_given_) {
     std::string names;

@@ -20,6 +20,7 @@
 #include "codegen/nvrtc.h"
 #include "frontend/cli/repro.h"
 #include "frontend/report/version.h"
+#include "tests/unit/report_schema.h"
 
 using namespace driftc;
 namespace fs = std::filesystem;
@@ -202,6 +203,9 @@ TEST_CASE("compare writes the same bytes for any thread count and any number of 
   CHECK(first.out == third.err);  // with --json - the table goes to stderr
   const std::string json = read(folder.path() / "1.json");
   CHECK(!json.empty());
+  const auto schema =
+      frontend::Json::parse(read(fs::path(DRIFTC_SOURCE_DIR) / "docs/schema/compare-1.json"));
+  CHECK(tests::schema_faults(schema, frontend::Json::parse(json)) == "");
   CHECK(json == read(folder.path() / "2.json"));
   CHECK(json == third.out);
 }
