@@ -1,0 +1,173 @@
+// local_error: what a node's own rounding can have made.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ir/support/round.h"
+#include "runtime/numeric/product_sums.h"
+#include "runtime/study/propagate.h"
+
+namespace driftc::runtime::study {
+namespace {
+
+constexpr double kUnit = 0x1p-24, kEta = 0x1p-150, kFlushEta = 0x1p-126;
+
+double half_ulp(float v) {
+  if (!std::isfinite(v)) return std::numeric_limits<double>::infinity();
+  const int exponent = v == 0 ? -126 : std::max(std::ilogb(v), -126);
+  return std::ldexp(1.0, exponent - 24);
+}
+
+// bound[i] from fn(i, half an ulp of the result); the variance of a uniform error of that size.
+template <class F>
+ErrorTensors of_result(const ir::Tensor& result, const F& fn) {
+  ErrorTensors out{ir::Tensor(ir::DType::kF64, result.shape()),
+                   ir::Tensor(ir::DType::kF64, result.shape())};
+  const auto bound = out.bound.data_mut<double>(), variance = out.variance.data_mut<double>();
+  const auto value = result.data<float>();
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    bound[i] = fn(i, half_ulp(value[i]));
+    variance[i] = div_rn(mul_rn(bound[i], bound[i]), 3);  // (2 bound)^2 / 12
+  }
+  return out;
+}
+
+ErrorTensors batch_norm(const ir::Node& node, std::span<const ir::Tensor> operands,
+                        const ir::Tensor& result, double flushed) {
+  const ir::Shape& shape = result.shape();
+  std::int64_t plane = 1;
+  for (std::size_t axis = 2; axis < shape.rank(); ++axis) plane *= shape[axis];
+  const auto epsilon = static_cast<double>(static_cast<float>(node.number("epsilon")));
+  const auto get = [&](std::size_t operand, std::int64_t i) {
+    return static_cast<double>(operands[operand].data<float>()[static_cast<std::size_t>(i)]);
+  };
+  return of_result(result, [&](std::size_t i, double half) {
+    const std::int64_t c = static_cast<std::int64_t>(i) / plane % shape[1];
+    const double d = std::abs(sub_rn(get(0, static_cast<std::int64_t>(i)), get(3, c)));
+    const double a = std::abs(div_rn(get(1, c), sqrt_rn(add_rn(get(4, c), epsilon))));
+    // sub, add (halved by the root), sqrt, div and two mul before the last addition: 6 roundings.
+    double bound = add_rn(half, mul_rn(6.1 * kUnit, mul_rn(d, a)));
+    if (flushed > 0) {
+      // Each operand and result may flush; beside an epsilon a flushed variance is nothing.
+      if (epsilon < 0x1p-60) return std::numeric_limits<double>::infinity();
+      bound = add_rn(bound, mul_rn(mul_rn(8, flushed), add_rn(add_rn(a, mul_rn(d, 0x1p30)), 1)));
+    }
+    return add_rn(bound, mul_rn(6 * kEta, std::max(1.0, mul_rn(d, a))));
+  });
+}
+
+// exp is off by at most 1 ulp (ir/exp_steps.h), its argument by u |d|; the sum by gamma_n; the
+// division by half an ulp.
+ErrorTensors softmax(const ir::Node& node, std::span<const ir::Tensor> operands,
+                     const ir::Tensor& result) {
+  const ir::Shape& shape = result.shape();
+  const std::int64_t given = node.integer("axis");
+  const auto axis =
+      static_cast<std::size_t>(given < 0 ? given + static_cast<std::int64_t>(shape.rank()) : given);
+  std::int64_t inner = 1;
+  for (std::size_t i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  const std::int64_t extent = shape[axis];
+  const auto x = operands[0].data<float>(), y = result.data<float>();
+  // Relative errors of the terms, and of the sum: their average under y.
+  std::vector<double> relative(y.size(), 0.0), of_sum(y.size(), 0.0);
+  for (std::int64_t c = 0; c < (extent == 0 ? 0 : result.elements() / extent); ++c) {
+    const auto index = [&](std::int64_t i) {
+      return static_cast<std::size_t>((c / inner * extent + i) * inner + c % inner);
+    };
+    double most = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (std::int64_t i = 0; i < extent; ++i)
+      most = std::max(most, static_cast<double>(x[index(i)]));
+    for (std::int64_t i = 0; i < extent; ++i) {
+      const double d = std::abs(sub_rn(static_cast<double>(x[index(i)]), most));
+      relative[index(i)] = mul_rn(1.001 * kUnit, add_rn(d, 2));
+      // Below -103 exp is 0 or subnormal: the absolute part of the bound covers it.
+      if (d <= 104) sum = add_rn(sum, mul_rn(std::exp(-d), relative[index(i)]));
+    }
+    for (std::int64_t i = 0; i < extent; ++i)
+      of_sum[index(i)] = add_rn(sum, mul_rn(1.001 * kUnit, static_cast<double>(extent)));
+  }
+  return of_result(result, [&](std::size_t i, double half) {
+    const double r = std::min(1.0, add_rn(relative[i], of_sum[i]));
+    const double size = add_rn(static_cast<double>(y[i]), half);
+    // Terms below the smallest normal number are off by one step of 2^-149 each.
+    return add_rn(add_rn(half, mul_rn(size, mul_rn(1.01, r))),
+                  mul_rn(0x1p-148, static_cast<double>(extent)));
+  });
+}
+
+}  // namespace
+
+LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir::Tensor> operands,
+                       const ir::Tensor& result, const ir::NumericContract& contract,
+                       ThreadPool& pool, std::uint64_t atomic_seed) {
+  const ir::Node& node = graph.node(id);
+  LocalError out;
+  if (is_sum_node(node.op)) {
+    const SumProblem given = sum_problem(graph, id, operands);
+    const Hypothesis hypothesis = compare::hypothesis_of(contract);
+    const SumProblem problem = compare::matched(given, hypothesis, pool);
+    if (auto replay = compare::replay_bound(problem, contract, pool, atomic_seed)) {
+      out.error = {replay->bound.value, replay->variance};
+      out.kind = replay->bound.kind;
+      out.source = replay->bound.source;
+    } else {
+      const compare::TensorBound bound =
+          compare::a_priori_bound(problem, contract, pool, atomic_seed);
+      out.error = {bound.value, absolute(bound.value, pool, 2)};
+      for (double& v : out.error.variance.data_mut<double>()) v = div_rn(v, 3);
+      out.kind = bound.kind;
+      out.source = bound.source;
+    }
+    if (hypothesis == Hypothesis::kF32) return out;
+    const compare::TensorBound rounding = compare::input_rounding(given, hypothesis, pool);
+    ErrorTensors both{ir::Tensor(ir::DType::kF64, result.shape()),
+                      ir::Tensor(ir::DType::kF64, result.shape())};
+    const auto bound = both.bound.data_mut<double>(), variance = both.variance.data_mut<double>();
+    for (std::size_t i = 0; i < bound.size(); ++i) {
+      const double more = rounding.value.data<double>()[i];
+      bound[i] = mul_rn(add_rn(out.error.bound.data<double>()[i], more), 1 + 0x1p-40);
+      // Changes of many operands add up like independent ones at most as far as their worst case.
+      variance[i] = add_rn(out.error.variance.data<double>()[i], div_rn(mul_rn(more, more), 3));
+    }
+    out.error = std::move(both);
+    out.source += "; " + rounding.source;
+    return out;
+  }
+  const double flushed = contract.ftz ? kFlushEta : 0;
+  switch (node.op) {
+    case ir::Op::kAdd:
+    case ir::Op::kSub:
+    case ir::Op::kMul:
+    case ir::Op::kDiv:
+      out.source = "half an ulp";
+      // Flushing also changes subnormal operands; for mul and div that is not bounded by the
+      // result.
+      out.error = of_result(result, [&](std::size_t, double half) {
+        if (contract.ftz && (node.op == ir::Op::kMul || node.op == ir::Op::kDiv))
+          return std::numeric_limits<double>::infinity();
+        return add_rn(half, mul_rn(3, flushed));
+      });
+      return out;
+    case ir::Op::kBatchNorm:
+      out.source = "7 roundings of batch_norm";
+      out.error = batch_norm(node, operands, result, flushed);
+      return out;
+    case ir::Op::kSoftmax:
+      out.source = "exp, sum and division of softmax";
+      out.error = softmax(node, operands, result);
+      return out;
+    case ir::Op::kRelu:
+    case ir::Op::kClip:
+      if (contract.ftz) {
+        out.source = "flushed subnormals";
+        out.error = of_result(result, [&](std::size_t, double) { return flushed; });
+        return out;
+      }
+      [[fallthrough]];
+    default:
+      out.source = "copies";
+      return out;
+  }
+}
+
+}  // namespace driftc::runtime::study
