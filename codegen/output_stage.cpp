@@ -9,6 +9,7 @@ Result<OutputStage> OutputStage::plan(const KernelContext& context, const ir::No
   DRIFTC_TRY(pointwise, Pointwise::plan(context.body(), context.kernel.contract, reduction.result));
   out.pointwise_ = std::move(pointwise);
   out.label_ = out.pointwise_.label();
+  out.contract_ = context.kernel.contract.contract;
   const bool biased = reduction.operands.size() == 3;
   const ir::BiasPoint point = context.kernel.contract.order->bias;
   if (reduction.op == ir::Op::kGemm) {
@@ -56,10 +57,13 @@ void OutputStage::declare(KernelBuilder& builder) {
   beta_name_ = beta_ == 1.0f ? "" : builder.real("beta", beta_);
 }
 
+std::string OutputStage::load_bias(KernelBuilder& builder,
+                                   const Pointwise::OffsetOf& offset) const {
+  return fmt::format("{}[{}]", builder.operand(accesses()[*bias_].operand), offset(*bias_));
+}
 std::string OutputStage::emit_bias(KernelBuilder& builder,
                                    const Pointwise::OffsetOf& offset) const {
-  const std::string load =
-      fmt::format("{}[{}]", builder.operand(accesses()[*bias_].operand), offset(*bias_));
+  const std::string load = load_bias(builder, offset);
   return beta_name_.empty() ? load : fmt::format("__fmul_rn({}, {})", beta_name_, load);
 }
 
@@ -75,8 +79,11 @@ std::string OutputStage::emit(KernelBuilder& builder, CudaWriter& w,
     value = "scaled";
   }
   if (bias_ && point_ == ir::BiasPoint::kStored) {
-    w.line(
-        fmt::format("const float biased = __fadd_rn({}, {});", value, emit_bias(builder, offset)));
+    w.line(contract_ && !beta_name_.empty()
+               ? fmt::format("const float biased = __fmaf_rn({}, {}, {});  // contracted", beta_name_,
+                             load_bias(builder, offset), value)
+               : fmt::format("const float biased = __fadd_rn({}, {});", value,
+                             emit_bias(builder, offset)));
     value = "biased";
   }
   return pointwise_.emit(builder, w, offset, value);

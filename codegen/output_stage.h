@@ -32,11 +32,14 @@ class OutputStage {
   const std::string& label() const { return label_; }
 
  private:
+  std::string load_bias(KernelBuilder& builder, const Pointwise::OffsetOf& offset) const;
+
   Pointwise pointwise_;
   std::optional<std::size_t> bias_;
   bool bias_shared_ = false;  // a pointwise node reads the same access
   ir::BiasPoint point_ = ir::BiasPoint::kStored;
   float alpha_ = 1, beta_ = 1;
+  bool contract_ = false;
   std::string alpha_name_, beta_name_, label_;
 };
 

@@ -6,6 +6,19 @@
 namespace driftc::runtime::study {
 namespace {
 
+// Outputs that no node computes: constants, and inputs returned as they are.
+void fill_known_outputs(const ir::Graph& source, const std::vector<NamedTensor>& bound,
+                        ir::DType dtype, std::vector<NamedTensor>& outputs) {
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o].tensor.defined()) continue;
+    const ir::ValueId id = source.outputs()[o];
+    if (source.is_constant(id))
+      outputs[o].tensor = source.producer(id)->literal->tensor().converted(dtype);
+    for (std::size_t i = 0; i < bound.size(); ++i)
+      if (source.inputs()[i] == id) outputs[o].tensor = bound[i].tensor.converted(dtype);
+  }
+}
+
 std::vector<NamedTensor> interpret(const ir::Graph& source, const std::vector<NamedTensor>& bound,
                                    std::vector<Recipe> recipes, ir::DType dtype,
                                    const EvalContext& context) {
@@ -19,6 +32,7 @@ std::vector<NamedTensor> interpret(const ir::Graph& source, const std::vector<Na
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (source.outputs()[i] == value) outputs[i].tensor = tensor;
   });
+  fill_known_outputs(source, bound, dtype, outputs);
   return outputs;
 }
 
@@ -52,6 +66,7 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
     for (std::size_t o = 0; o < outputs.size(); ++o)
       if (compiled.graph.outputs()[o] == compiled.graph.node(id).result) outputs[o].tensor = tensor;
   }
+  fill_known_outputs(compiled.graph, bound, ir::DType::kF32, outputs);
   return outputs;
 }
 

@@ -51,6 +51,19 @@ TEST_CASE("study: the declared order is identical in every mode and with every p
   }
 }
 
+TEST_CASE("study: gemm with alpha and beta contracts as the interpreter does") {
+  if (!tests::kernels_available("gemm contraction")) return;
+  const ir::Graph graph = tests::parse(R"(gir 1
+graph @g(%a: f32[5,7], %b: f32[7,6], %c: f32[1,6]) {
+  %y = gemm %a, %b, %c {alpha=0x1p-2, beta=0x1.666666p-2} : f32[5,6]
+  return %y
+}
+)");
+  const auto report = tests::compare(graph, tests::random_inputs(graph, 1), tests::settings("default"));
+  CHECK_MESSAGE(report.verdict == Verdict::kOrder, tests::findings(report));
+  CHECK(report.nodes[0].compiled_contract.find("contract=on") != std::string::npos);
+}
+
 TEST_CASE("study: the report does not depend on the number of threads") {
   if (!tests::kernels_available("thread independence")) return;
   const ir::Graph graph = tests::zoo("residual-block");
