@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 
 #include "frontend/zoo/zoo.h"
 #include "ir/parser.h"
@@ -11,6 +13,51 @@
 #include "ir/support/rng.h"
 
 namespace driftc::tests {
+
+namespace {
+
+// After the last case: how many kernels NVRTC compiled for this run, by this program and by the driftc processes
+// it started. A cold run must stay below the limit, or the tests grow slow without anyone noticing.
+struct KernelCount : doctest::IReporter {
+  static constexpr std::size_t kLimit = 300;
+  std::size_t before = 0;
+
+  const doctest::ContextOptions& options;
+
+  explicit KernelCount(const doctest::ContextOptions& given) : options(given) {}
+  // As it was at the start: some cases change the environment.
+  const std::string folder = Settings::from_env().cache_dir;
+
+  std::size_t entries() const {
+    std::size_t count = 0;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+      count += entry.path().extension() == ".ptx";
+    return count;
+  }
+  void test_run_start() override { before = entries(); }
+  void test_run_end(const doctest::TestRunStats&) override {
+    const std::size_t now = entries(), made = now > before ? now - before : 0;
+    std::printf("[kernels] NVRTC compiled %zu kernels for this run (limit %zu)\n", made, kLimit);
+    if (made > kLimit && !options.no_skip) {  // soak runs may compile what they like
+      std::printf("[kernels] too many: reuse shapes and schedules in the tests\n");
+      std::exit(1);
+    }
+  }
+  void report_query(const doctest::QueryData&) override {}
+  void test_case_start(const doctest::TestCaseData&) override {}
+  void test_case_reenter(const doctest::TestCaseData&) override {}
+  void test_case_end(const doctest::CurrentTestCaseStats&) override {}
+  void test_case_exception(const doctest::TestCaseException&) override {}
+  void subcase_start(const doctest::SubcaseSignature&) override {}
+  void subcase_end() override {}
+  void log_assert(const doctest::AssertData&) override {}
+  void log_message(const doctest::MessageData&) override {}
+  void test_case_skipped(const doctest::TestCaseData&) override {}
+};
+REGISTER_LISTENER("kernel-count", 1, KernelCount);
+
+}  // namespace
 
 namespace study = runtime::study;
 
