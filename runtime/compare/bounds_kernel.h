@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/eager/sum_plan.h"
+#include "runtime/sums/sum_plan.h"
 
 namespace driftc::runtime::compare {
 

@@ -5,7 +5,7 @@
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
 #include "runtime/compare/bounds.h"
-#include "runtime/eager/parallel.h"
+#include "runtime/sums/parallel.h"
 
 namespace driftc::runtime::compare {
 namespace {

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "runtime/eager/ops.h"
-#include "runtime/eager/sum_kernel.h"
+#include "runtime/sums/sum_kernel.h"
 #include "runtime/eager/window_sums.h"
 
 namespace driftc::runtime {

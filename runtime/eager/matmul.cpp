@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/eager/ops.h"
-#include "runtime/eager/sum_engine.h"
+#include "runtime/sums/sum_engine.h"
 
 namespace driftc::runtime {
 namespace {

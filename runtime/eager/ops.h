@@ -7,8 +7,8 @@
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
 #include "runtime/eager/interpreter.h"
-#include "runtime/eager/parallel.h"
-#include "runtime/eager/sum_plan.h"
+#include "runtime/sums/parallel.h"
+#include "runtime/sums/sum_plan.h"
 
 namespace driftc::runtime {
 

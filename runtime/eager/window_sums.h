@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/eager/ops.h"
-#include "runtime/eager/window.h"
+#include "runtime/sums/window.h"
 
 namespace driftc::runtime {
 

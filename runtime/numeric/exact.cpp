@@ -8,7 +8,7 @@
 
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
-#include "runtime/eager/sum_engine.h"
+#include "runtime/sums/sum_engine.h"
 #include "runtime/numeric/exact_kernel.h"
 #include "runtime/numeric/interval.h"
 #include "runtime/numeric/norms.h"

@@ -1,4 +1,4 @@
-// x86: SSE2 baseline, AVX2, AVX-512, as in runtime/eager/sum_kernel.cpp.
+// x86: SSE2 baseline, AVX2, AVX-512, as in runtime/sums/sum_kernel.cpp.
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE

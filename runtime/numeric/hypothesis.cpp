@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "ir/support/half.h"
-#include "runtime/eager/parallel.h"
+#include "runtime/sums/parallel.h"
 
 namespace driftc::runtime {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "runtime/eager/window.h"
+#include "runtime/sums/window.h"
 
 namespace driftc::runtime {
 

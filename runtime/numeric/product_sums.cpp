@@ -4,7 +4,7 @@
 
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
-#include "runtime/eager/sum_engine.h"
+#include "runtime/sums/sum_engine.h"
 #include "runtime/numeric/norms.h"
 
 namespace driftc::runtime {

@@ -11,7 +11,7 @@
 
 #include "ir/graph.h"
 #include "ir/tensor.h"
-#include "runtime/eager/window.h"
+#include "runtime/sums/window.h"
 
 namespace driftc::runtime {
 

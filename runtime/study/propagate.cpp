@@ -8,7 +8,7 @@
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
 #include "runtime/eager/interpreter.h"
-#include "runtime/eager/parallel.h"
+#include "runtime/sums/parallel.h"
 #include "runtime/numeric/product_sums.h"
 
 namespace driftc::runtime::study {

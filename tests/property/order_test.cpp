@@ -4,7 +4,7 @@
 
 #include "../unit/eager_support.h"
 #include "ir/support/hash.h"
-#include "runtime/eager/sum_plan.h"
+#include "runtime/sums/sum_plan.h"
 
 namespace driftc::test {
 namespace {

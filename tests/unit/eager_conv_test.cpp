@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "eager_support.h"
-#include "runtime/eager/sum_kernel.h"
+#include "runtime/sums/sum_kernel.h"
 
 namespace driftc::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/eager/sum_engine.h"
+#include "runtime/sums/sum_engine.h"
 
 #include <algorithm>
 #include <type_traits>

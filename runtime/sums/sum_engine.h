@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/eager/parallel.h"
-#include "runtime/eager/sum_kernel.h"
-#include "runtime/eager/sum_plan.h"
+#include "runtime/sums/parallel.h"
+#include "runtime/sums/sum_kernel.h"
+#include "runtime/sums/sum_plan.h"
 
 namespace driftc::runtime {
 

@@ -3,8 +3,8 @@
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/eager/sum_kernel.cpp"
-#include "runtime/eager/sum_kernel.h"
+#define HWY_TARGET_INCLUDE "runtime/sums/sum_kernel.cpp"
+#include "runtime/sums/sum_kernel.h"
 
 #include <hwy/foreach_target.h>  // includes this file once per target
 #include <hwy/highway.h>

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/eager/sum_engine.h"
+#include "runtime/sums/sum_engine.h"
 
 namespace driftc::runtime {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 
-#include "runtime/eager/sum_plan.h"
+#include "runtime/sums/sum_plan.h"
 
 namespace driftc::runtime {
 

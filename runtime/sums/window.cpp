@@ -1,4 +1,4 @@
-#include "runtime/eager/window.h"
+#include "runtime/sums/window.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "runtime/eager/sum_plan.h"
+#include "runtime/sums/sum_plan.h"
 
 #include "ir/support/assert.h"
 
