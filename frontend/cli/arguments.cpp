@@ -147,10 +147,12 @@ Result<Arguments> parse_arguments(const CommandSpec& spec, std::span<const std::
   }
   for (std::size_t i = 0; i < positionals.size(); ++i) {
     const std::string_view name = spec.positionals[i].name;
-    if (positionals[i]->count() == 0)
+    if (positionals[i]->count() == 0) {
+      if (!spec.positionals[i].required) break;
       return input_error(
           fmt::format("driftc {} needs {}: {}", spec.name, name, spec.positionals[i].doc),
           usage_hint(spec));
+    }
     out.add(name, positionals[i]->results().front());
   }
   return out;
@@ -197,7 +199,8 @@ std::string wrapped(const std::string& head, std::string_view doc) {
 std::string help_text(const CommandSpec& spec) {
   std::string out =
       fmt::format("driftc {}: {}\n\nusage: driftc {}", spec.name, spec.summary, spec.name);
-  for (const Positional& p : spec.positionals) out += fmt::format(" {}", p.name);
+  for (const Positional& p : spec.positionals)
+    out += p.required ? fmt::format(" {}", p.name) : fmt::format(" [{}]", p.name);
   if (!spec.groups.empty()) out += " [options]";
   out += "\n";
   for (const Positional& p : spec.positionals) out += wrapped(fmt::format("  {}", p.name), p.doc);

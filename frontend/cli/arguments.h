@@ -28,6 +28,7 @@ struct OptionGroup {
 struct Positional {
   std::string_view name;  // "MODEL"
   std::string_view doc;
+  bool required = true;  // those that are not come last
 };
 
 // What the user gave, by flag; positionals by their name.
@@ -53,7 +54,7 @@ class Arguments {
 // What a command accepts and what its help says.
 struct CommandSpec {
   std::string_view name, summary;
-  std::vector<Positional> positionals;  // all required
+  std::vector<Positional> positionals;
   std::vector<OptionGroup> groups;
   std::vector<std::string_view> examples;  // complete command lines
   std::vector<std::string_view> notes;     // lines after the options

@@ -101,6 +101,7 @@ Result<int> compare_once(const Arguments& arguments, const Context& context, Ses
       if (resolved.declaration.name == input.name) input.source = resolved.source.text;
 
   CompareView view = make_view(arguments, settings, rules);
+  view.weight_seed = session.model().weight_seed;
   view.failures = broken_rules(rules, report.verdict, report.coverage, report.classes);
   view.exit_code = exit_code(report.verdict, view.failures);
   if (folder) {

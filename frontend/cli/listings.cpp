@@ -1,10 +1,9 @@
-// driftc passes, devices, zoo: the tables of this build.
+// driftc passes, devices: the tables of this build.
 #include <fmt/format.h>
 
 #include "frontend/cli/command.h"
 #include "frontend/cli/options.h"
 #include "frontend/report/version.h"
-#include "frontend/zoo/zoo.h"
 #include "passes/selection.h"
 #include "runtime/devices/profile.h"
 
@@ -95,30 +94,6 @@ Json devices_json() {
           {"devices", list}};
 }
 
-std::string zoo_text(const TextStyle&) {
-  Table table({{"model"}, {"input"}, {"nodes", Table::Align::kRight}, {"what it is"}});
-  for (const zoo::ZooEntry& entry : zoo::zoo_names()) {
-    const Result<ir::Graph> graph = zoo::zoo_graph(entry.name, 1);
-    std::int64_t nodes = 0;
-    for (const ir::Node& node : graph->nodes()) nodes += node.op != ir::Op::kConstant;
-    table.add({"zoo:" + entry.name, ir::to_string(graph->value(graph->inputs()[0]).type.shape),
-               std::to_string(nodes), entry.description});
-  }
-  return table.render({}) +
-         "\nWeights are seeded, the same on every machine. --batch N sets the batch.\n";
-}
-
-Json zoo_json() {
-  Json list = Json::array();
-  for (const zoo::ZooEntry& entry : zoo::zoo_names()) {
-    const Result<ir::Graph> graph = zoo::zoo_graph(entry.name, 1);
-    list.push_back({{"name", entry.name},
-                    {"description", entry.description},
-                    {"input", graph->value(graph->inputs()[0]).type.shape.dims()}});
-  }
-  return {{"schema", "driftc.zoo/1"}, {"driftc", std::string(kVersion)}, {"models", list}};
-}
-
 template <std::string (*Text)(const TextStyle&), Json (*AsJson)()>
 Result<int> list(const Arguments& arguments, const Context& context) {
   DRIFTC_CHECK(emit(arguments, context, Text, AsJson));
@@ -145,16 +120,6 @@ Command devices_command() {
            {"driftc devices", "driftc devices --json -"},
            {}},
           list<devices_text, devices_json>};
-}
-
-Command zoo_command() {
-  return {{"zoo",
-           "the built-in models, usable as zoo:NAME",
-           {},
-           {kJsonOption},
-           {"driftc zoo", "driftc zoo --json -"},
-           {}},
-          list<zoo_text, zoo_json>};
 }
 
 }  // namespace driftc::frontend

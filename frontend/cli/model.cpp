@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "frontend/cli/output.h"
 #include "frontend/onnx/onnx.h"
+#include "frontend/zoo/reseed.h"
 #include "frontend/zoo/zoo.h"
 #include "ir/parser.h"
 
@@ -78,12 +80,8 @@ bool looks_like_text(const std::string& path) {
   return text.starts_with("gir ") || text.starts_with("//");
 }
 
-}  // namespace
-
-Result<Model> load_model(const Arguments& arguments) {
-  const std::string source = arguments.value_or("MODEL", "");
-  const std::vector<std::string>& given = arguments.all("--input");
-  DRIFTC_TRY(batch, arguments.integer("--batch", 1, 65536));
+Result<Model> load(const std::string& source, const std::vector<std::string>& given,
+                   std::optional<std::int64_t> batch) {
   if (source.starts_with("zoo:")) return load_zoo(source, given, batch);
   std::error_code error;
   if (!std::filesystem::exists(source, error)) {
@@ -97,6 +95,18 @@ Result<Model> load_model(const Arguments& arguments) {
   }
   return looks_like_text(source) ? load_text(source, given, batch)
                                  : load_onnx(source, given, batch);
+}
+
+}  // namespace
+
+Result<Model> load_model(const Arguments& arguments) {
+  DRIFTC_TRY(batch, arguments.integer("--batch", 1, 65536));
+  DRIFTC_TRY(seed,
+             arguments.integer("--reseed-weights", 0, std::numeric_limits<std::int64_t>::max()));
+  DRIFTC_TRY(model, load(arguments.value_or("MODEL", ""), arguments.all("--input"), batch));
+  model.weight_seed = seed;
+  if (seed) model.graph = zoo::reseed_weights(model.graph, static_cast<std::uint64_t>(*seed));
+  return std::move(model);
 }
 
 }  // namespace driftc::frontend

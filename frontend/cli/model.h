@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "frontend/cli/arguments.h"
 #include "frontend/cli/inputs.h"
@@ -16,9 +17,10 @@ struct Model {
   // The types in which results are written, by output name, where the model declares another than
   // f32.
   std::map<std::string, ir::DType> declared_outputs;
+  std::optional<std::int64_t> weight_seed = {};  // of --reseed-weights
 };
 
-// Uses MODEL, --input and --batch. Files of inputs are looked at (their shapes bind open extents),
+// Uses MODEL, --input, --batch and --reseed-weights. Files of inputs are looked at (their shapes bind open extents),
 // not read.
 Result<Model> load_model(const Arguments& arguments);
 

@@ -10,7 +10,10 @@ constexpr std::array kInputRows = {
               "a graph input: FILE.npy, or generated: random:SEED, uniform:SEED, relu:SEED, "
               "integers:SEED, ones. A model with one input needs no NAME=. Default: random:0",
               true},
-    OptionRow{"--batch", "N", "batch size of generated inputs, where the model leaves it open"}};
+    OptionRow{"--batch", "N", "batch size of generated inputs, where the model leaves it open"},
+    OptionRow{"--reseed-weights", "SEED",
+              "give weights that are filled with one constant seeded values (conv, gemm and matmul "
+              "weights, biases, batch normalisation)"}};
 
 constexpr std::array kCompileRows = {
     OptionRow{"--mode", "MODE",

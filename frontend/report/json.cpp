@@ -55,15 +55,17 @@ Json settings_json(const PairReport& report, const CompareView& view) {
     if (pass.enabled && pass.name != passes::kFormKernels) enabled.push_back(pass.name);
   Json options = Json::object();
   for (const auto& [key, value] : view.pass_options) options[key] = value;
-  return {{"mode", view.mode},
-          {"passes", enabled},
-          {"options", options},
-          {"precision", {{"conv", "f32"}, {"matmul", "f32"}}},
-          {"seeds", {{"schedule", 0}, {"weights", nullptr}}},
-          {"eager", {{"arm", "interpreter"}, {"order", report.eager_order}, {"precision", "f32"}}},
-          {"fallback", list(view.fallback)},
-          {"reference", text_or_null(view.reference)},
-          {"device", view.device}};
+  return {
+      {"mode", view.mode},
+      {"passes", enabled},
+      {"options", options},
+      {"precision", {{"conv", "f32"}, {"matmul", "f32"}}},
+      {"seeds",
+       {{"schedule", 0}, {"weights", view.weight_seed ? Json(*view.weight_seed) : Json(nullptr)}}},
+      {"eager", {{"arm", "interpreter"}, {"order", report.eager_order}, {"precision", "f32"}}},
+      {"fallback", list(view.fallback)},
+      {"reference", text_or_null(view.reference)},
+      {"device", view.device}};
 }
 
 Json kernel_json(const KernelReport& kernel) {
