@@ -44,8 +44,10 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   for (const auto& output : *outputs) {
     ir::Tensor tensor = output.tensor;
     const auto wanted = declared.find(output.name);
-    if (wanted != declared.end() && arm != Arm::kReference && !arguments.has("--raw-outputs") &&
-        wanted->second != ir::DType::kI64)
+    // .npy has no bf16; integers stay as they are computed.
+    const bool storable = wanted != declared.end() &&
+                          (wanted->second == ir::DType::kF16 || wanted->second == ir::DType::kF64);
+    if (storable && arm != Arm::kReference && !arguments.has("--raw-outputs"))
       tensor = tensor.converted(wanted->second);
     const std::string file = names.of(output.name) + ".npy";
     text += fmt::format("{} {}{}{}\n", printable(output.name), ir::name_of(tensor.dtype()),
