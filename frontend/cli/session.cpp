@@ -52,14 +52,17 @@ Result<std::unique_ptr<Session>> Session::open(const Arguments& arguments, const
 
 namespace {
 
-// Both arms compute in f32 (importers widen and round to it); text IR can declare anything.
+// Both arms compute floats in f32 (importers widen and round to it); text IR can declare other
+// types.
 Result<void> check_types(const ir::Graph& graph) {
-  for (const ir::Value& value : graph.values())
-    if (value.type.dtype != ir::DType::kF32)
+  for (const ir::Value& value : graph.values()) {
+    const ir::DType dtype = value.type.dtype;
+    if (dtype != ir::DType::kF32 && dtype != ir::DType::kI64)
       return input_error(
-          fmt::format("value '{}' is {}: this build runs f32 graphs only", printable(value.name),
-                      ir::name_of(value.type.dtype)),
+          fmt::format("value '{}' is {}: the floats of a graph that runs here are f32",
+                      printable(value.name), ir::name_of(dtype)),
           "declare it f32; `--arm reference` computes in f64 whatever the graph declares");
+  }
   return {};
 }
 
