@@ -35,7 +35,11 @@ bool same_attribute(const AttributeValue& a, const AttributeValue& b) {
   return a == b;
 }
 
-std::string print_literal(const Literal& literal, const std::string& value_name) {
+enum class Constants { kValues, kHashes };
+
+std::string print_literal(const Literal& literal, const std::string& value_name, Constants constants) {
+  if (constants == Constants::kHashes && literal.origin() == Literal::Origin::kDense)
+    return fmt::format("xxh3=0x{:016x}", literal.hash());
   switch (literal.origin()) {
     case Literal::Origin::kSplat:
       if (literal.type().dtype == DType::kI64)
@@ -83,11 +87,11 @@ std::string location(const Node& node) {
   return fmt::format("  loc({}, {})", quoted(node.location.file), quoted(node.location.name));
 }
 
-std::string print_plain(const Graph& graph, const Node& node) {
+std::string print_plain(const Graph& graph, const Node& node, Constants constants) {
   const Value& result = graph.value(node.result);
   std::string out = value_ref(result.name) + " = " + std::string(info(node.op).name);
   if (node.op == Op::kConstant) {
-    out += " " + to_string(result.type) + " " + print_literal(*node.literal, result.name);
+    out += " " + to_string(result.type) + " " + print_literal(*node.literal, result.name, constants);
   } else {
     if (!node.operands.empty()) out += " " + operand_list(graph, node);
     std::string attributes;
@@ -105,9 +109,10 @@ std::string print_plain(const Graph& graph, const Node& node) {
   return out + location(node);
 }
 
-void print_nodes(const Graph& graph, const std::string& indent, std::string& out);
+void print_nodes(const Graph& graph, const std::string& indent, Constants constants, std::string& out);
 
-std::string print_kernel(const Graph& graph, const Node& node, const std::string& indent) {
+std::string print_kernel(const Graph& graph, const Node& node, const std::string& indent,
+                         Constants constants) {
   const Value& result = graph.value(node.result);
   const Kernel& kernel = *node.kernel;
   std::string out = fmt::format("{} : {} = kernel {}({}) from=[{}]\n", value_ref(result.name),
@@ -117,35 +122,40 @@ std::string print_kernel(const Graph& graph, const Node& node, const std::string
   if (kernel.schedule != Schedule{})
     out += indent + "    schedule=" + to_string(kernel.schedule) + "\n";
   out += indent + "    contract=" + to_string(kernel.contract) + " {\n";
-  print_nodes(kernel.body, indent + "  ", out);
+  print_nodes(kernel.body, indent + "  ", constants, out);
   out += indent + "  yield " + value_ref(kernel.body.value(kernel.body.outputs()[0]).name) + "\n";
   return out + indent + "}" + location(node);
 }
 
-void print_nodes(const Graph& graph, const std::string& indent, std::string& out) {
+void print_nodes(const Graph& graph, const std::string& indent, Constants constants, std::string& out) {
   for (const Node& node : graph.nodes())
     out += indent +
-           (node.op == Op::kKernel ? print_kernel(graph, node, indent) : print_plain(graph, node)) +
+           (node.op == Op::kKernel ? print_kernel(graph, node, indent, constants)
+                                      : print_plain(graph, node, constants)) +
            "\n";
 }
 
-}  // namespace
-
-std::string print(const Graph& graph) {
+std::string print_graph(const Graph& graph, Constants constants) {
   std::string inputs;
   for (ValueId v : graph.inputs())
     inputs += (inputs.empty() ? "" : ", ") + value_ref(graph.value(v).name) + ": " +
               to_string(graph.value(v).type);
   std::string out = "gir 1\ngraph " + identifier("@", graph.name()) + "(" + inputs + ") {\n";
-  print_nodes(graph, "  ", out);
+  print_nodes(graph, "  ", constants, out);
   std::vector<std::string> outputs;
   for (ValueId v : graph.outputs()) outputs.push_back(graph.value(v).name);
   return out + "  return " + refs(outputs) + "\n}\n";
 }
 
+}  // namespace
+
+std::string print(const Graph& graph) { return print_graph(graph, Constants::kValues); }
+std::string print_outline(const Graph& graph) { return print_graph(graph, Constants::kHashes); }
+
 std::string print_node(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  return node.op == Op::kKernel ? print_kernel(graph, node, "") : print_plain(graph, node);
+  return node.op == Op::kKernel ? print_kernel(graph, node, "", Constants::kValues)
+                                : print_plain(graph, node, Constants::kValues);
 }
 
 }  // namespace driftc::ir

@@ -41,7 +41,7 @@ class PairRun {
     for (const NamedTensor& input : bound)
       report_.inputs.push_back(describe_input(input.name, input.tensor));
     report_.graph_name = source_.name();
-    report_.graph_hash = hash64_hex(ir::print(source_));
+    report_.graph_hash = hash64_hex(ir::print_outline(source_));
     report_.graph_nodes = static_cast<std::int64_t>(source_.node_count());
     report_.eager_order = settings_.declared      ? "declared"
                           : settings_.eager_order ? to_string(*settings_.eager_order)
@@ -136,12 +136,8 @@ class PairRun {
   }
 
   // Source nodes that the compiled arm computes together to make the value.
-  std::vector<ir::NodeId> covered(const Materialised& m) const {
-    std::vector<ir::NodeId> nodes;
-    for (std::size_t i = 0; i < source_.node_count(); ++i)
-      if (map_.covered_by[i] && *map_.covered_by[i] == m.producer)
-        nodes.push_back({static_cast<std::uint32_t>(i)});
-    return nodes;
+  const std::vector<ir::NodeId>& covered(const Materialised& m) const {
+    return map_.covers[m.producer.index];
   }
 
   NodeReport describe(const Materialised& m) const {
@@ -198,7 +194,7 @@ class PairRun {
   // The ladder of product.md, idea 2, for an arm whose kernels are ours.
   void judge(const Materialised& m, NodeReport& node) {
     const ir::Tensor &eager = eager_->known(m.source), &compiled = compiled_->known(m.source);
-    const std::vector<ir::NodeId> nodes = covered(m);
+    const std::vector<ir::NodeId>& nodes = covered(m);
     const bool same = node.metrics.mismatched == 0;
     const bool equal_inputs = inputs_equal(m);
     node.evidence = Evidence::kReplayed;

@@ -140,6 +140,9 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
     map.values.push_back({*value, id, {}});
     stops[value->index] = true;
   }
+  map.covers.resize(compiled.node_count());
+  for (std::size_t i = 0; i < source.node_count(); ++i)
+    if (map.covered_by[i]) map.covers[map.covered_by[i]->index].push_back({static_cast<std::uint32_t>(i)});
   BoundaryWalk walk(source, stops);
   for (std::size_t i = 0; i < map.values.size(); ++i) {
     Materialised& m = map.values[i];

@@ -24,6 +24,7 @@ struct SourceMap {
   std::vector<Recipe> eager_recipes;      // by source node
   std::vector<Recipe> compiled_recipes;   // by source node
   std::vector<std::optional<ir::NodeId>> covered_by;  // by source node: node of the compiled graph
+  std::vector<std::vector<ir::NodeId>> covers;        // by compiled node: the source nodes it covers
   // By source value: the last index in `values` that reads it (as boundary or as itself), if any.
   std::vector<std::optional<std::size_t>> last_use;
 };
