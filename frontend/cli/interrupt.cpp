@@ -89,14 +89,18 @@ std::array<char, 4096> crash_message;  // filled before a handler can run
 }  // namespace
 
 void report_crashes(const std::string& command_line) {
-#if !defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr bool kSanitized = true;  // the sanitizer's own report says more
+#else
+  constexpr bool kSanitized = false;
+#endif
+  if (kSanitized) return;
   const auto end = fmt::format_to_n(
       crash_message.data(), crash_message.size() - 1,
       "error: this is a fault of driftc, please report it\n  note: the command was: {}\n",
       command_line);
   *end.out = '\0';
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_crash);
-#endif
 }
 
 Temporary::Temporary(std::string path, Remove remove) : path_(std::move(path)), remove_(remove) {
