@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,9 @@ namespace driftc::fuzz {
 // Mutation `index` of `seed`: one to four edits (flip a bit, set a byte to a telling value, insert,
 // delete, copy a run elsewhere, truncate), each from the counter-based generator, so a failure is
 // one (seed, index).
-inline std::string mutated(std::string_view bytes, std::uint64_t seed, std::uint64_t index) {
+// Grammars give `words`, which every other insertion then takes.
+inline std::string mutated(std::string_view bytes, std::uint64_t seed, std::uint64_t index,
+                           std::span<const std::string_view> words = {}) {
   const CounterRng rng(seed, "mutate");
   std::uint64_t counter = index * 64;
   const auto draw = [&](std::uint64_t below) { return rng.bits(counter++) % below; };
@@ -29,6 +32,10 @@ inline std::string mutated(std::string_view bytes, std::uint64_t seed, std::uint
         out[at] = static_cast<char>(kTelling[draw(8)]);
         break;
       case 3:
+        if (!words.empty() && draw(4) != 0) {
+          out.insert(at, words[static_cast<std::size_t>(draw(words.size()))]);
+          break;
+        }
         out.insert(at, 1 + draw(10), static_cast<char>(kTelling[draw(8)]));
         break;
       case 4:
