@@ -50,7 +50,7 @@ ElementOffsets::ElementOffsets(KernelBuilder& builder, const ir::TensorType& res
 ElementOffsets::ElementOffsets(KernelBuilder& builder, const ir::TensorType& result,
                                const std::vector<std::vector<std::int64_t>>& views,
                                const std::vector<std::size_t>& used)
-    : code_(builder, collapse(storage_axes(result, views), UnitAxes::kKeep)) {
+    : code_(builder, collapse(storage_axes(result, views), UnitAxes::kKeep, views.size() + 1)) {
   std::vector<std::size_t> needed;
   for (std::size_t a : used) needed.push_back(a + 1);  // view 0 is the result
   code_.declare_coordinates(builder.body(), "i", needed);

@@ -109,7 +109,7 @@ TileOutput ImplicitGemm::output() const {
     for (const auto& v : views) row.strides.push_back(v[axis]);
     out.row_axes.push_back(std::move(row));
   }
-  out.row_axes = collapse(std::move(out.row_axes), UnitAxes::kKeep);
+  out.row_axes = collapse(std::move(out.row_axes), UnitAxes::kKeep, views.size());
   for (const auto& v : views) out.column_strides.push_back(v[1]);
   return out;
 }

@@ -42,7 +42,7 @@ Launch box_copy(const KernelContext& context, Box box) {
   std::int64_t elements = 1;
   for (const Axis& a : box.axes) elements *= a.extent;
   const std::string element = element_type(context.result.dtype);
-  std::vector<Axis> axes = collapse(std::move(box.axes), UnitAxes::kDrop);
+  std::vector<Axis> axes = collapse(std::move(box.axes), UnitAxes::kDrop, 2);
   KernelBuilder builder(fmt::format("copy_{}d", axes.size()), context.wide());
   builder.describe(
       "Copies a box of elements between two strided arrays, one element per thread, in the order "
@@ -78,7 +78,7 @@ Launch renumber(const KernelContext& context, int operand) {
     const auto strides = ir::storage_strides(type.shape, type.layout);
     for (std::size_t a = 0; a < type.shape.rank(); ++a)
       axes.push_back({type.shape[a], {strides[a]}});
-    return collapse(std::move(axes), UnitAxes::kDrop);
+    return collapse(std::move(axes), UnitAxes::kDrop, 1);
   };
   const ir::TensorType& in_type = context.operands[static_cast<std::size_t>(operand)];
   const std::vector<Axis> in_axes = side(in_type), out_axes = side(context.result);

@@ -132,7 +132,7 @@ void MatmulEmitter::lay_out() {
     for (const auto& v : views) axis.strides.push_back(v[i]);
     axes.push_back(std::move(axis));
   }
-  axes = collapse(std::move(axes), UnitAxes::kKeep);
+  axes = collapse(std::move(axes), UnitAxes::kKeep, views.size());
   // Along rows b stays: a last axis along which it moves is a batch axis.
   if (axes.back().strides.back() != 0)
     axes.push_back({1, std::vector<std::int64_t>(views.size(), 0)});

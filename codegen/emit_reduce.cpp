@@ -139,7 +139,7 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context) {
   CudaWriter& w = builder.body();
   w.line("const index_t i = (index_t)blockIdx.x * 256 + threadIdx.x;");
   w.line("if (i >= rows) return;");
-  IndexCode code(builder, collapse(std::move(axes), UnitAxes::kDrop));
+  IndexCode code(builder, collapse(std::move(axes), UnitAxes::kDrop, 2));
   const std::size_t views[] = {0, 1};
   code.declare_coordinates(w, "i", views);
   w.line(

@@ -6,8 +6,8 @@
 
 namespace driftc::codegen {
 
-std::vector<Axis> collapse(std::vector<Axis> axes, UnitAxes unit) {
-  const std::size_t views = axes.empty() ? 0 : axes[0].strides.size();
+std::vector<Axis> collapse(std::vector<Axis> axes, UnitAxes unit, std::size_t views) {
+  if (!axes.empty()) views = axes[0].strides.size();
   std::vector<Axis> out;
   for (Axis& axis : axes) {
     if (axis.extent == 1 && unit == UnitAxes::kDrop) continue;

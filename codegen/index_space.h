@@ -23,7 +23,8 @@ struct Axis {
 // kDrop; under kKeep they merge like others, so that the structure does not depend on extents. At
 // least one axis is left.
 enum class UnitAxes : std::uint8_t { kKeep, kDrop };
-std::vector<Axis> collapse(std::vector<Axis> axes, UnitAxes unit);
+// A scalar has no axes: `views` then says how many views its one axis of extent 1 has.
+std::vector<Axis> collapse(std::vector<Axis> axes, UnitAxes unit, std::size_t views);
 
 // Whether offsets need 64 bits: an element count, padding included, that does not leave room below
 // 2^31 for the rounding up of a grid.

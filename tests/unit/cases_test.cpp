@@ -391,3 +391,17 @@ graph @g(%x: f32[{0},16,7,7]) {{
     tests::compare(graph, {{"x", x}}, s);
   }
 }
+
+TEST_CASE("case: scalars and vectors have kernels too") {
+  if (!tests::kernels_available("case")) return;
+  expect_value(R"(gir 1
+graph @g(%x: f32[], %v: f32[4]) {
+  %s = softmax %v {axis=0}
+  %r = relu %x
+  %c = reshape %r {shape=[1]}
+  %d = reshape %c {shape=[]}
+  %y = add %d, %s
+  return %y
+})",
+               {{"x", filled(ir::Shape{}, 2)}, {"v", filled({4}, 7)}}, [](std::int64_t) { return 2.25f; });
+}

@@ -134,13 +134,13 @@ TEST_CASE("collapse: axes merge exactly where every view walks them as one") {
   using codegen::Axis;
   using codegen::UnitAxes;
   const std::vector<Axis> axes{{2, {60, 60}}, {3, {20, 0}}, {4, {5, 5}}, {5, {1, 1}}};
-  const auto merged = codegen::collapse(axes, UnitAxes::kKeep);
+  const auto merged = codegen::collapse(axes, UnitAxes::kKeep, 2);
   REQUIRE(merged.size() == 3);
   CHECK(merged[2].extent == 20);
   CHECK(merged[2].strides == Ints{1, 1});
   const std::vector<Axis> ones{{1, {7}}, {1, {7}}};
-  CHECK(codegen::collapse(ones, UnitAxes::kDrop).size() == 1);
-  CHECK(codegen::collapse(ones, UnitAxes::kDrop)[0].extent == 1);
+  CHECK(codegen::collapse(ones, UnitAxes::kDrop, 1).size() == 1);
+  CHECK(codegen::collapse(ones, UnitAxes::kDrop, 1)[0].extent == 1);
 }
 
 TEST_CASE("preparation: weights by walk position, rows padded to 16 bytes") {
