@@ -84,10 +84,23 @@ void add_squares_lanes(const double* from, std::int64_t count, double* to) {
   for (; i < count; ++i) to[i] = add_rn(to[i], mul_rn(from[i], from[i]));
 }
 
-// f64 -> f32 to nearest (the conversion instruction rounds once), then flushed where wanted.
+// f64 -> f32 with one rounding. Highway's plain targets clamp what overflows to the largest float.
+HWY_INLINE hn::Vec<Narrow> demoted(V x) {
+  const Narrow f32;
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  HWY_ALIGN double from[HWY_MAX_BYTES / sizeof(double)];
+  HWY_ALIGN float to[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(x, D(), from);
+  for (std::size_t i = 0; i < hn::Lanes(D()); ++i) to[i] = to_f32_rn(from[i]);
+  return hn::Load(f32, to);
+#else
+  return hn::DemoteTo(f32, x);
+#endif
+}
+// Rounded to f32, then flushed where wanted.
 HWY_INLINE hn::Vec<Narrow> narrow(V x, bool flush) {
   const Narrow f32;
-  auto y = hn::DemoteTo(f32, x);
+  auto y = demoted(x);
   if (flush) {
     const auto small = hn::Lt(hn::Abs(y), hn::Set(f32, std::numeric_limits<float>::min()));
     y = hn::IfThenElse(small, hn::CopySign(hn::Zero(f32), y), y);

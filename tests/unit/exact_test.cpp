@@ -1,6 +1,9 @@
 // The exact reference against MPFR, tier by tier.
+#include <hwy/targets.h>
+
 #include <limits>
 
+#include "runtime/compare/bounds.h"
 #include "runtime/numeric/interval.h"
 #include "tests/unit/exact_support.h"
 
@@ -235,6 +238,52 @@ TEST_CASE("exact: a mean is one rounding of the exact quotient") {
   CHECK(mean({kMax, kMax, kMax}) == kMax);
   CHECK(mean({0x1p-149f, 0, 0}) == 0.0f);
   CHECK(mean({0x1p-149f, 0x1p-149f, 0}) == 0x1p-149f);
+}
+
+TEST_CASE("exact: AVX-512, AVX2 and plain targets agree in every bit, replay bounds too") {
+  const auto restrict_to = [](std::int64_t targets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  };
+  const std::int64_t available = hwy::SupportedTargets();
+  runtime::ThreadPool pool(1);
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Chooser pick(seed, "targets");
+    const NodeCase c = random_sum_node(pick, static_cast<int>(pick.pick(0, 7)));
+    INFO("seed ", seed, " ", c.text);
+    const auto problem = runtime::sum_problem(c.graph, c.node, c.operands);
+    for (ExactTier tier : {ExactTier::kDouble, ExactTier::kCompensated}) {
+      const auto best = exact(c, {.intervals = true, .first_tier = tier});
+      const auto replay = runtime::compare::replay_bound(problem, {}, pool);
+      for (const std::int64_t targets :
+           std::array{std::int64_t{available & HWY_AVX2}, std::int64_t{0}}) {
+        restrict_to(targets | HWY_SCALAR);
+        const auto other = exact(c, {.intervals = true, .first_tier = tier});
+        const auto other_replay = runtime::compare::replay_bound(problem, {}, pool);
+        restrict_to(0);  // 0: as detected
+        REQUIRE(ir::same_bits(best.value, other.value));
+        REQUIRE(ir::same_bits(replay->value, other_replay->value));
+        REQUIRE(ir::same_bits(replay->bound.value, other_replay->bound.value));
+        REQUIRE(best.kulisch == other.kulisch);
+      }
+    }
+  }
+}
+
+TEST_CASE("exact: no channels, no images, no k") {
+  const NodeCase channels =
+      make_node(ir::Op::kConv2d, {ir::Tensor(ir::DType::kF32, {1, 0, 3, 3}),
+                                  ir::Tensor(ir::DType::kF32, {2, 0, 1, 1}),
+                                  ir::Tensor::of<float>({2}, std::array{3.0f, -0.0f})});
+  const auto value = exact(channels).value;
+  CHECK(value.data<float>()[0] == 3.0f);
+  CHECK(bits_of(value.data<float>()[17]) == 0u);
+  const NodeCase images = make_node(ir::Op::kConv2d, {ir::Tensor(ir::DType::kF32, {0, 2, 3, 3}),
+                                                      ir::Tensor(ir::DType::kF32, {2, 2, 1, 1})});
+  CHECK(exact(images).value.elements() == 0);
+  const NodeCase k = make_node(
+      ir::Op::kMatmul, {ir::Tensor(ir::DType::kF32, {2, 0}), ir::Tensor(ir::DType::kF32, {0, 3})});
+  CHECK(exact(k).value.data<float>()[5] == 0.0f);
 }
 
 TEST_CASE("exact: the wide sum alone, against MPFR, at the ends of its range") {
