@@ -3,12 +3,15 @@
 // that holds the input; that file belongs into the corpus as crash-WHAT once the fault is repaired.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/wait.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/targets.h"
@@ -99,5 +102,36 @@ TEST_SUITE("soak") {
       fmt::print("fuzz {}: 1,000,000 runs, the slowest {:.3f} s\n", target.name, slowest);
       CHECK(slowest < 10);
     }
+  }
+
+  // Through the whole program: it ends with 0 (the damage is in a weight) or with 2, and takes no
+  // more memory than a small model needs.
+  TEST_CASE("soak: fuzz, a damaged model through the program" * doctest::skip()) {
+    std::ifstream in(DRIFTC_SOURCE_DIR "/tests/models/digits-resnet.onnx", std::ios::binary);
+    const std::string model((std::istreambuf_iterator<char>(in)), {});
+    const std::string path =
+        (std::filesystem::temp_directory_path() / "driftc-damaged.onnx").string();
+    const std::string command = "ulimit -v 1000000; " DRIFTC_BINARY " run " + path +
+                                " --arm eager --threads 1 >/dev/null 2>&1";
+    int ran = 0, refused = 0;
+    const auto check = [&](const std::string& bytes, const std::string& what) {
+      std::ofstream(path, std::ios::binary) << bytes;
+      const int status = std::system(command.c_str());
+      const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      CHECK_MESSAGE((code == 0 || code == 2), what, ": exit ", code);
+      ++(code == 0 ? ran : refused);
+    };
+    for (std::size_t size = 0; size < model.size(); size += 1024)
+      check(model.substr(0, size), fmt::format("truncated to {}", size));
+    const CounterRng rng(4, "flip");
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      std::string damaged = model;
+      const auto at =
+          static_cast<std::size_t>(rng.bits(2 * i) % (i % 2 == 0 ? model.size() : 8192));
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 + rng.bits(2 * i + 1) % 255));
+      check(damaged, fmt::format("flip {} at {}", i, at));
+    }
+    std::filesystem::remove(path);
+    fmt::print("damaged models: {} ran, {} refused\n", ran, refused);
   }
 }
