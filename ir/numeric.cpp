@@ -147,6 +147,7 @@ class OrderParser {
       } else if (accept("a")) {
         order.combine = SplitCombine::kAtomic;
       }
+      if (n == 1) order.combine = SplitCombine::kSerial;  // one slice is no split
     } else if (accept("lanes")) {
       rank = 3;
       DRIFTC_TRY(n, take_count());
