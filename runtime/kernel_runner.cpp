@@ -80,7 +80,7 @@ class Run {
   Result<void> execute(std::span<const DeviceTensor> given, ThreadPool& pool,
                        const RunOptions& options) {
     prepare(given);
-    map_memory();
+    map_memory(options.check);
     for (std::size_t i = 0; i < kernel_.lowered.launches.size(); ++i) {
       const codegen::Launch& launch = kernel_.lowered.launches[i];
       if (launch.grid[0] == 0 || launch.grid[1] == 0 || launch.grid[2] == 0) continue;
@@ -114,15 +114,18 @@ class Run {
     if (fresh) at->second = memory_.add_readonly(tensor.data(), tensor.byte_count(), name);
     return at->second;
   }
-  void map_memory() {
+  void map_memory(bool check) {
     for (std::size_t i = 0; i < operands_.size(); ++i)
       operand_at_.push_back(read_only(operands_[i], fmt::format("operand {}", i)));
     for (std::size_t i = 0; i < prepared_.size(); ++i)
       prepared_at_.push_back(
           read_only(prepared_[i], codegen::to_string(kernel_.lowered.preparations[i])));
     result_at_ = memory_.add(result_.data(), result_.byte_count(), "result");
-    for (const codegen::Workspace& w : kernel_.lowered.workspaces)  // allocate() zeroes
+    if (check) memory_.track_writes(result_at_);
+    for (const codegen::Workspace& w : kernel_.lowered.workspaces) {  // allocate() zeroes
       workspace_at_.push_back(memory_.allocate(static_cast<std::size_t>(w.bytes), w.name));
+      if (check && !w.zeroed) memory_.track_writes(workspace_at_.back());
+    }
   }
   ptx::ArgumentPacker pack(const codegen::Launch& launch) const {
     using Kind = codegen::Argument::Kind;

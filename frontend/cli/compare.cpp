@@ -160,6 +160,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
     DRIFTC_CHECK(check_can_write(arguments.value_or(flag, "")));
   DRIFTC_TRY(rules, verdict_rules(arguments));
   DRIFTC_TRY(settings, pair_settings(arguments));
+  settings.check = arguments.has("--check");
   DRIFTC_TRY(reference, arguments.word("--reference", {"f64"}, "f64"));
   settings.reference = !reference.empty();
   std::vector<SweepPoint> points;
@@ -182,8 +183,8 @@ Command compare_command() {
   return {{"compare",
            "runs MODEL eagerly and compiled; says how and why each value differs",
            {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
-           {kInputOptions, kCompileOptions, kEagerOptions, kCompareOptions, kReportOptions,
-            kThreadOptions},
+           {kInputOptions, kCompileOptions, kCheckOptions, kEagerOptions, kCompareOptions,
+            kReportOptions, kThreadOptions},
            {"driftc compare zoo:residual-block --mode strict --allow identical",
             "driftc compare model.onnx --input image=images.npy --passes=-layout-channels-last "
             "--json report.json"},

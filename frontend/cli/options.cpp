@@ -28,6 +28,11 @@ constexpr std::array kCompileRows = {
               "where kernels run: auto, ptx (the PTX executor on this CPU) or cuda"},
     OptionRow{"--device", "NAME", "device profile; default h200, `driftc devices` lists them"}};
 
+constexpr std::array kCheckRows = {OptionRow{
+    "--check", "",
+    "kernels run in checked mode: races, memory and registers nothing wrote, divergent barriers, "
+    "mixed atomics are errors with their place"}};
+
 constexpr std::array kEagerRows = {
     OptionRow{"--eager-order", "ORDER",
               "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "
@@ -68,6 +73,7 @@ constexpr std::array kThreadRows = {OptionRow{
 
 const OptionGroup kInputOptions{"input", kInputRows};
 const OptionGroup kCompileOptions{"compiled arm", kCompileRows};
+const OptionGroup kCheckOptions{"sanitizer", kCheckRows};
 const OptionGroup kEagerOptions{"eager arm", kEagerRows};
 const OptionGroup kCompareOptions{"comparison and exit code", kCompareRows};
 const OptionGroup kReportOptions{"output", kReportRows};

@@ -104,6 +104,7 @@ Diagnostic with_repro(Diagnostic error, Session& session,
     for (const std::string& node : settings.fallback) list += (list.empty() ? "" : ",") + node;
     command += " --fallback " + shell_quoted(list);
   }
+  if (settings.check) command += " --check";
   keep("reproduce.sh", command + "\n");
   error.notes.push_back("this is a fault of driftc; everything to see it again is in " + folder);
   error.notes.push_back("reproduce with: " + command);

@@ -26,6 +26,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
                   : word == "reference" ? Arm::kReference
                                         : Arm::kCompiled;
   DRIFTC_TRY(settings, pair_settings(arguments));
+  settings.check = arguments.has("--check");
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
   DRIFTC_TRY(inputs, session->inputs());
@@ -66,7 +67,7 @@ Command run_command() {
   return {{"run",
            "runs one arm of MODEL and writes its outputs",
            {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
-           {kRunOptions, kInputOptions, kCompileOptions, kEagerOptions, kThreadOptions},
+           {kRunOptions, kInputOptions, kCompileOptions, kCheckOptions, kEagerOptions, kThreadOptions},
            {"driftc run zoo:lenet --arm eager --out outputs",
             "driftc run model.onnx --input image=images.npy --arm reference --out reference"},
            {}},

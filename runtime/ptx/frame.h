@@ -87,7 +87,13 @@ enum class FaultKind : std::uint8_t {
   kReadOnly,
   kTrap,
   kDivergentBarrier,
-  kSteps
+  kSteps,
+  // Checked mode only (check.h).
+  kUninitialized,      // a read of memory nothing wrote
+  kUndefinedRegister,  // an address, condition or stored value from a register never written
+  kRace,               // an access to what another thread wrote since the last barrier
+  kRaceWithRead,       // a write to what another thread read since the last barrier
+  kMixedAtomic         // atomics and plain accesses of other threads to one address
 };
 
 struct Fault {
@@ -97,6 +103,7 @@ struct Fault {
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
   bool write = false;
+  std::int64_t other = -1;  // the other thread of a race, in this block; -1: none or not in it
 };
 
 struct Frame {

@@ -15,6 +15,7 @@
 
 #include "ir/support/hash.h"
 #include "runtime/ptx/bind.h"
+#include "runtime/ptx/check.h"
 
 namespace driftc::runtime::ptx {
 namespace {
@@ -70,18 +71,28 @@ class Worker {
     for (std::uint32_t i = 0; i < bound.lanes; ++i)
       full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
     preset();
+    if (options.check) checker_.emplace(*bound.program, f_);
   }
 
   // The fault of this block; kind kNone when all went well.
-  const Fault& run(const BlockIndex& index) {
+  const Fault& run(const BlockIndex& index, std::uint64_t number) {
     f_.fault = {};
+    if (checker_) checker_->begin_block(number);
     set_block(index);
     // Shared memory starts undefined on a GPU. NaN bits make a kernel that relies on it wrong at
     // once, and the same way every time.
     if (f_.shared_bytes) std::memset(f_.shared, 0xFF, f_.shared_bytes);
     execute();
+    // What checked mode found came before what stopped the block.
+    if (checker_ && !checker_->faults().empty()) {
+      others_.assign(checker_->faults().begin() + 1, checker_->faults().end());
+      if (f_.fault.kind != FaultKind::kNone) others_.push_back(f_.fault);
+      f_.fault = checker_->faults()[0];
+    }
     return f_.fault;
   }
+  // Further faults of the block that run() returned one of; checked mode only.
+  const std::vector<Fault>& other_faults() const { return others_; }
 
  private:
   struct Entry {
@@ -293,6 +304,18 @@ class Worker {
     in.fn(in, f_, first_, last_);
   }
 
+  // A region runs in its plain form, so that every access of it is seen.
+  void checked(const BoundInst& in) {
+    if (f_.fault.kind != FaultKind::kNone) return;
+    if (in.region) {
+      for (const BoundInst& i : in.region->fallback) checked(i);
+      return;
+    }
+    checker_->before(in, first_, last_);
+    one(in);
+    if (in.inst->op == Op::kBarrier) checker_->barrier();
+  }
+
   // In lockstep a barrier that all living threads reach is nothing; one that some miss would hang
   // or race.
   void barrier(const BoundInst& in) {
@@ -324,7 +347,13 @@ class Worker {
       const Block& block = code_.blocks[top.pc];
       const BoundBlock& bound = bound_.blocks[top.pc];
       activate(top.mask);
-      for (const BoundInst& in : bound.code) one(in);
+      if (checker_) {
+        for (const BoundInst& in : bound.code) checked(in);
+        if (block.condition != kNoReg)
+          checker_->branch(block.condition, terminator(top.pc), first_, last_);
+      } else {
+        for (const BoundInst& in : bound.code) one(in);
+      }
       if (f_.fault.kind != FaultKind::kNone) return;
       if (++steps > options_.max_steps_per_block) {
         static const Inst kNothing;
@@ -345,6 +374,18 @@ class Worker {
           break;
       }
     }
+  }
+
+  // Stands for the branch that ends a block in reports.
+  const Inst& terminator(std::uint32_t b) {
+    if (terminators_.empty()) {
+      terminators_.resize(code_.blocks.size());
+      for (std::size_t i = 0; i < terminators_.size(); ++i) {
+        terminators_[i].line = code_.blocks[i].line;
+        terminators_[i].source = code_.blocks[i].source;
+      }
+    }
+    return terminators_[b];
   }
 
   void branch(const Block& block, const BoundBlock& bound) {
@@ -393,6 +434,9 @@ class Worker {
   AlignedBytes regs_, shared_, local_, region_scratch_;
   std::vector<const std::byte*> region_pointers_;
   Frame f_;
+  std::optional<Checker> checker_;
+  std::vector<Fault> others_;
+  std::vector<Inst> terminators_;
   RegionFn run_region_ = nullptr;
   LaneMask full_{}, alive_{};
   std::vector<Entry> stack_;
@@ -403,7 +447,15 @@ class Worker {
 // ---- reports
 // ----------------------------------------------------------------------------------------------------------
 
-std::string describe(const Fault& f) {
+std::string thread_text(const LaunchConfig& config, std::uint32_t lane) {
+  const std::uint32_t nx = config.block[0], ny = config.block[1];
+  return fmt::format("({},{},{})", lane % nx, lane / nx % ny, lane / nx / ny);
+}
+
+std::string describe(const Fault& f, const LaunchConfig& config) {
+  const std::string other =
+      f.other < 0 ? std::string(" by a thread of another block")
+                  : " by thread " + thread_text(config, static_cast<std::uint32_t>(f.other));
   const char* verb = f.write ? "write" : "read";
   const char* space = "global";
   if (f.inst && f.inst->memory.space == Space::kShared) space = "shared";
@@ -425,37 +477,90 @@ std::string describe(const Fault& f) {
       return "barrier that this thread does not reach while others wait at it";
     case FaultKind::kSteps:
       return "endless loop (the limit of steps was reached)";
+    case FaultKind::kUninitialized:
+      return fmt::format("read of {} bytes at {} address {:#x}, which nothing has written", f.bytes,
+                         space, f.address);
+    case FaultKind::kUndefinedRegister:
+      return "use of a register that this thread has not written, or of a value computed from one";
+    case FaultKind::kRace:
+      return fmt::format("race: {} of {} bytes at shared address {:#x}, written{} since the last "
+                         "barrier",
+                         verb, f.bytes, f.address, other);
+    case FaultKind::kRaceWithRead:
+      return fmt::format("race: write of {} bytes at shared address {:#x}, read{} since the last "
+                         "barrier",
+                         f.bytes, f.address, other);
+    case FaultKind::kMixedAtomic:
+      return fmt::format("atomic and plain accesses mixed: {} of {} bytes at {} address {:#x}, "
+                         "accessed the other way{}",
+                         f.inst && f.inst->op == Op::kAtomic ? "atomic" : verb, f.bytes, space,
+                         f.address, other);
   }
   return "unknown fault";
 }
 
-Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const Fault& f,
-                  const BlockIndex& block, const DeviceMemory& memory) {
-  std::uint32_t nx = config.block[0], ny = config.block[1];
-  Diagnostic d = internal_error(fmt::format(
-      "kernel '{}', block ({},{},{}), thread ({},{},{}): {}", program.name, block.at[0],
-      block.at[1], block.at[2], f.lane % nx, f.lane / nx % ny, f.lane / nx / ny, describe(f)));
-  d.place = {program.file, f.inst ? static_cast<int>(f.inst->line) : 0, 0};
-  if (f.inst && f.inst->source.line) {
-    std::string file = f.inst->source.file < program.source_files.size()
-                           ? program.source_files[f.inst->source.file]
-                           : "";
-    d.notes.push_back(
-        fmt::format("CUDA source {}:{}", file.empty() ? "?" : file, f.inst->source.line));
-  }
-  bool host =
-      f.inst && f.inst->memory.space != Space::kShared && f.inst->memory.space != Space::kLocal;
-  if (f.kind == FaultKind::kOutOfBounds && host) {
-    if (const DeviceMemory::Buffer* b = memory.nearest(f.address)) {
-      std::string where = f.address < b->begin
-                              ? fmt::format("{} bytes before its begin", b->begin - f.address)
-                              : fmt::format("{} bytes behind its end",
-                                            f.address >= b->end ? f.address - b->end : 0);
-      if (f.address >= b->begin && f.address < b->end) where = "reaching over its end";
-      d.notes.push_back(
-          fmt::format("nearest buffer: '{}' of {} bytes, {}", b->name, b->end - b->begin, where));
+std::string source_of(const ProgramCode& program, const Inst& inst) {
+  const std::uint32_t file = inst.source.file;
+  const std::string name = file < program.source_files.size() ? program.source_files[file] : "";
+  return fmt::format("CUDA source {}:{}", name.empty() ? "?" : name, inst.source.line);
+}
+
+// Where `address` lies in relation to [begin, end).
+std::string distance(std::uint64_t address, std::uint64_t begin, std::uint64_t end) {
+  if (address < begin) return fmt::format("{} bytes before its begin", begin - address);
+  if (address >= end) return fmt::format("{} bytes behind its end", address - end);
+  return "reaching over its end";
+}
+
+// The buffer an access hit or missed.
+std::string buffer_note(const ProgramCode& program, const Fault& f, const DeviceMemory& memory,
+                        std::uint32_t shared_bytes) {
+  const bool missed = f.kind == FaultKind::kOutOfBounds;
+  if (f.inst->memory.space == Space::kLocal) return {};
+  if (f.inst->memory.space == Space::kShared) {
+    const auto at = static_cast<std::int64_t>(f.address);
+    if (missed) {
+      const std::string where =
+          at < 0 ? fmt::format("{} bytes before its begin", -at)
+                 : distance(f.address, 0, shared_bytes);
+      return fmt::format("shared memory of the block: {} bytes, {}", shared_bytes, where);
     }
+    for (const ProgramCode::SharedArray& a : program.shared_arrays) {
+      const std::uint64_t end = a.bytes ? a.begin + a.bytes : shared_bytes;
+      if (f.address >= a.begin && f.address < end)
+        return fmt::format("shared array '{}', byte {} of {}", a.name, f.address - a.begin,
+                           end - a.begin);
+    }
+    return {};
   }
+  const DeviceMemory::Buffer* b = memory.nearest(f.address);
+  if (!b) return {};
+  if (missed)
+    return fmt::format("nearest buffer: '{}' of {} bytes, {}", b->name, b->end - b->begin,
+                       distance(f.address, b->begin, b->end));
+  if (f.address < b->begin || f.address >= b->end) return {};
+  return fmt::format("buffer '{}', byte {} of {}", b->name, f.address - b->begin,
+                     b->end - b->begin);
+}
+
+Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const Fault& f,
+                  std::span<const Fault> others, const BlockIndex& block,
+                  const DeviceMemory& memory) {
+  const std::uint32_t shared_bytes = program.static_shared_bytes + config.dynamic_shared_bytes;
+  Diagnostic d = internal_error(fmt::format("kernel '{}', block ({},{},{}), thread {}: {}",
+                                            program.name, block.at[0], block.at[1], block.at[2],
+                                            thread_text(config, f.lane), describe(f, config)));
+  d.place = {program.file, f.inst ? static_cast<int>(f.inst->line) : 0, 0};
+  if (f.inst && f.inst->source.line) d.notes.push_back(source_of(program, *f.inst));
+  if (f.inst && f.bytes != 0) {
+    std::string note = buffer_note(program, f, memory, shared_bytes);
+    if (!note.empty()) d.notes.push_back(std::move(note));
+  }
+  for (const Fault& o : others)
+    d.notes.push_back(fmt::format(
+        "also, at line {}{}, thread {}: {}", o.inst ? o.inst->line : 0,
+        o.inst && o.inst->source.line ? " (" + source_of(program, *o.inst) + ")" : "",
+        thread_text(config, o.lane), describe(o, config)));
   return d;
 }
 
@@ -516,17 +621,19 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
   std::atomic<std::uint64_t> first_failed = ~std::uint64_t{0};
   std::mutex mutex;
   Fault fault;
+  std::vector<Fault> others;
   auto run_range = [&](std::uint64_t begin, std::uint64_t end, int worker) {
     std::unique_ptr<Worker>& w = workers[static_cast<std::size_t>(worker)];
     if (!w) w = std::make_unique<Worker>(bound, config, params, memory, constants, options);
     for (std::uint64_t b = begin; b < end; ++b) {
       if (b >= first_failed.load(std::memory_order_relaxed)) return;
-      const Fault& f = w->run(index_of(b));
+      const Fault& f = w->run(index_of(b), b);
       if (f.kind == FaultKind::kNone) continue;
       std::lock_guard lock(mutex);
       if (b < first_failed.load()) {
         first_failed = b;
         fault = f;
+        others = w->other_faults();
       }
       return;
     }
@@ -542,7 +649,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
     });
   }
   if (fault.kind != FaultKind::kNone)
-    return report(code, config, fault, index_of(first_failed.load()), memory);
+    return report(code, config, fault, others, index_of(first_failed.load()), memory);
   return {};
 }
 

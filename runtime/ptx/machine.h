@@ -28,7 +28,8 @@ struct LaunchOptions {
   // seeded_permutation(schedule_seed, extent) (ir/support/hash.h), z outermost, x innermost. 0:
   // ascending.
   std::uint64_t schedule_seed = 0;
-  // Races, never-written memory, ... (a later issue; not read yet). Bounds are always checked.
+  // Checked mode: also reports races in shared memory, reads of memory and registers nothing wrote,
+  // atomics mixed with plain accesses (check.h). Bounds and alignment are always checked.
   bool check = false;
   // A kernel that executes more than this many basic blocks in one thread block is reported as
   // hanging.

@@ -21,7 +21,7 @@ std::uint64_t DeviceMemory::insert(std::uint64_t begin, std::size_t bytes, bool 
   bool overlaps = (at != buffers_.end() && at->begin < begin + bytes) ||
                   (at != buffers_.begin() && std::prev(at)->end > begin);
   DRIFTC_ASSERT(!overlaps, "device buffers overlap");
-  buffers_.insert(at, Buffer{begin, begin + bytes, writable, std::move(name)});
+  buffers_.insert(at, Buffer{begin, begin + bytes, writable, std::move(name), nullptr});
   return begin;
 }
 
@@ -46,6 +46,13 @@ void DeviceMemory::remove(std::uint64_t address) {
   std::erase_if(buffers_, [&](const Buffer& b) { return b.begin == address; });
   std::erase_if(owned_,
                 [&](const auto& p) { return std::bit_cast<std::uint64_t>(p.get()) == address; });
+}
+
+void DeviceMemory::track_writes(std::uint64_t address) {
+  for (Buffer& b : buffers_)
+    if (b.begin == address)
+      b.written = std::shared_ptr<std::uint8_t[]>(
+          new std::uint8_t[static_cast<std::size_t>(b.end - b.begin)]());
 }
 
 void DeviceMemory::clear() {

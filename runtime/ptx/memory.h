@@ -18,6 +18,8 @@ class DeviceMemory {
     std::uint64_t end = 0;  // one past the last byte
     bool writable = true;
     std::string name;  // for reports
+    // One byte per byte of the buffer: 1 once a kernel has written it. Null: all count as written.
+    std::shared_ptr<std::uint8_t[]> written;
   };
 
   // Borrowed memory: must outlive its registration. Returns the device address. Zero bytes are not
@@ -28,6 +30,9 @@ class DeviceMemory {
   std::uint64_t allocate(std::size_t bytes, std::string name);
   // Forgets the buffer that begins at `address` (and frees it when owned).
   void remove(std::uint64_t address);
+  // What the buffer that begins at `address` holds is not defined yet: checked launches note what
+  // they write there and report reads of the rest.
+  void track_writes(std::uint64_t address);
   void clear();
 
   // The buffer that holds [address, address + bytes), or null.

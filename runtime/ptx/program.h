@@ -171,9 +171,15 @@ struct ProgramCode {
   std::uint32_t local_bytes = 0;
   std::uint32_t max_threads = 0;
   bool has_global_atomics = false;
+  bool has_warp_barriers = false;  // bar.warp.sync, which orders the threads of a warp
   std::size_t instruction_count = 0;
   Code code;
   std::vector<Segment> segments;
+  struct SharedArray {
+    std::string name;
+    std::uint64_t begin = 0, bytes = 0;  // 0 bytes: to the end of the dynamic part
+  };
+  std::vector<SharedArray> shared_arrays;  // for reports
   // Numbers of slots, filled by allocate.
   std::uint32_t slots_w = 0, slots_l = 0, slots_p = 0, uniform_w = 0, uniform_l = 0, uniform_p = 0;
 };

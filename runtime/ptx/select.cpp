@@ -140,6 +140,7 @@ class Selector {
       std::uint64_t& top = v.space == Space::kShared ? shared : local;
       top = (top + v.alignment - 1) / v.alignment * v.alignment;
       symbols_[v.name] = {v.space, top};
+      if (v.space == Space::kShared) program_->shared_arrays.push_back({v.name, top, v.bytes});
       top += v.bytes;
     };
     for (const Variable& v : entry_.variables) {
@@ -172,7 +173,10 @@ class Selector {
     }
     // Dynamic shared memory starts behind the static part; all extern arrays share that start.
     shared = (shared + 15) / 16 * 16;
-    for (const Variable* v : dynamic) symbols_[v->name] = {Space::kShared, shared};
+    for (const Variable* v : dynamic) {
+      symbols_[v->name] = {Space::kShared, shared};
+      program_->shared_arrays.push_back({v->name, shared, 0});
+    }
     program_->static_shared_bytes = static_cast<std::uint32_t>(shared);
     program_->local_bytes = static_cast<std::uint32_t>((local + 15) / 16 * 16);
     return true;
@@ -1199,6 +1203,7 @@ class Selector {
   bool barrier() {
     if (take("warp")) {  // threads of a warp are in lockstep already
       take("sync");
+      program_->has_warp_barriers = true;
       return true;
     }
     take("cta");

@@ -16,6 +16,7 @@ struct CompiledArm::State {
   std::vector<std::optional<CompiledKernel>> kernels;  // by node; empty: constant or interpreted
   std::vector<std::size_t> last_use;                   // by value: the last node that reads it
   std::vector<DeviceTensor> values;                    // by value; constants are uploaded per use
+  bool check = false;
   std::size_t compiled = 0;                            // by NVRTC, for this arm
 
   const ir::Kernel& kernel(ir::NodeId id) const { return *graph.node(id).kernel; }
@@ -43,6 +44,7 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
                                                           const Services& services) {
   auto state = std::make_unique<State>(
       State{graph, services, EvalContext{services.pool, settings.schedule_seed}, {}, {}, {}, 0});
+  state->check = settings.check;
   state->kernels.resize(graph.node_count());
   state->values.resize(graph.value_count());
   state->last_use.resize(graph.value_count());
@@ -101,7 +103,7 @@ Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
     for (ir::ValueId v : node.operands) operands.push_back(s.operand(v));
     DeviceTensor result(type);
     auto ran = runtime::run(*s.kernels[id.index], operands, {}, result, s.services.pool,
-                            RunOptions{s.context.atomic_seed, false});
+                            RunOptions{s.context.atomic_seed, s.check});
     if (!ran.ok()) {
       ran.error().message = kernel_of(s.graph, id) + ran.error().message;
       return std::move(ran.error());

@@ -40,6 +40,7 @@ struct PairSettings {
   DeviceProfile device;
   std::span<const passes::PassInfo> pass_table = {};  // empty: passes::all_passes(); tests plant faults
   std::uint64_t schedule_seed = 0;                // order of atomics
+  bool check = false;                             // kernels run in checked mode (ptx/machine.h)
   bool reference = true;                          // run the f64 arm
   // Called for every compared value while its tensors live: name, eager, compiled, reference (or null).
   std::function<void(const std::string&, const ir::Tensor&, const ir::Tensor&, const ir::Tensor*)>
