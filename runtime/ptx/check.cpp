@@ -185,15 +185,16 @@ void Checker::require(Reg r, const BoundInst& in, std::uint32_t g, std::uint32_t
            g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(bad)), 0, 0, how);
 }
 
-void Checker::branch(Reg condition, const Inst& at, std::uint32_t first, std::uint32_t last) {
-  if (condition == kNoReg || all_defined_[condition]) return;
+bool Checker::branch(Reg condition, const Inst& at, std::uint32_t first, std::uint32_t last) {
+  if (condition == kNoReg || all_defined_[condition]) return true;
   for (std::uint32_t g = first; g < last; ++g)
     if (const std::uint32_t bad = frame_.active[g] & ~defined_in(condition, g)) {
       report(FaultKind::kUndefinedRegister, &at,
              g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(bad)), 0, 0,
              Access::kRead);
-      return;
+      return false;
     }
+  return true;
 }
 
 // ---- memory -------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ class Checker {
   void begin_block(std::uint64_t block_number);
   // Looks at an instruction that is about to run in groups [first, last). Not for regions.
   void before(const BoundInst& in, std::uint32_t first, std::uint32_t last);
-  // The condition of a branch, as read by the lanes of `active`.
-  void branch(Reg condition, const Inst& at, std::uint32_t first, std::uint32_t last);
+  // The condition of a branch, as read by the active lanes. False when some have not written it:
+  // what they do next is then undefined, so the block ends there.
+  bool branch(Reg condition, const Inst& at, std::uint32_t first, std::uint32_t last);
   // All threads met: a new interval begins.
   void barrier() { next_interval(); }
 

@@ -77,6 +77,7 @@ class Worker {
   // The fault of this block; kind kNone when all went well.
   const Fault& run(const BlockIndex& index, std::uint64_t number) {
     f_.fault = {};
+    others_.clear();
     if (checker_) checker_->begin_block(number);
     set_block(index);
     // Shared memory starts undefined on a GPU. NaN bits make a kernel that relies on it wrong at
@@ -349,8 +350,9 @@ class Worker {
       activate(top.mask);
       if (checker_) {
         for (const BoundInst& in : bound.code) checked(in);
-        if (block.condition != kNoReg)
-          checker_->branch(block.condition, terminator(top.pc), first_, last_);
+        if (block.condition != kNoReg &&
+            !checker_->branch(block.condition, terminator(top.pc), first_, last_))
+          return;
       } else {
         for (const BoundInst& in : bound.code) one(in);
       }
