@@ -30,9 +30,11 @@ struct Command {
 std::span<const Command> commands();
 
 Command bench_command();
+Command certify_command();
 Command compare_command();
 Command devices_command();
 Command doctor_command();
+Command judge_command();
 Command passes_command();
 Command run_command();
 Command show_command();

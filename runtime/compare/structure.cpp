@@ -150,11 +150,16 @@ Means means_of(const Partition& p, const Extents& e, const std::vector<double>& 
 
 double chance_of(double t, double tests) { return std::min(1.0, 2 * tests * std::exp(-t * t / 2)); }
 
+// Kullback-Leibler divergence of two coins, q > f.
+double divergence(double q, double f) {
+  return q * std::log(q / f) + (q < 1 ? (1 - q) * std::log((1 - q) / (1 - f)) : 0);
+}
+
 class Finder {
  public:
   explicit Finder(const Residual& r) : r_(r), extents_(extents_of(r.shape)), partitions_(partitions(extents_)) {
     for (const Partition& p : partitions_) tests_ += static_cast<double>(p.groups);
-    tests_ += 3;  // all elements: bias, scale; one element alone
+    tests_ += 4;  // all elements: bias, scale, too many outliers; one element alone
   }
 
   std::vector<Structure> run() {
@@ -251,6 +256,11 @@ class Finder {
                                 static_cast<std::int64_t>(comparable), place(worst)),
            chance_of(std::fabs(r_.z[worst]) / usual / misfit, comparable * tests_), 0.5, r_.z[worst],
            static_cast<std::int64_t>(worst));
+    constexpr double kChebyshev = 1.0 / 36;
+    if (m > kChebyshev * comparable)
+      note(fmt::format("{:.0f} of {:.0f} elements carry more error than rounding gives in any usual order", m, comparable),
+           std::min(1.0, tests_ * std::exp(-comparable * divergence(m / comparable, kChebyshev))), 0.4, 0,
+           static_cast<std::int64_t>(beyond.front()));
     std::vector<bool> is_beyond(r_.z.size());
     for (std::size_t i : beyond) is_beyond[i] = true;
     for (const Partition& p : partitions_) {
@@ -264,7 +274,7 @@ class Finder {
       for (std::size_t g = 0; g < groups; ++g) {
         const double f = size[g] / comparable, q = hits[g] / m;
         if (hits[g] < 2 || q <= f || q < 0.5) continue;  // the group has to hold most of them
-        const double kl = q * std::log(q / f) + (q < 1 ? (1 - q) * std::log((1 - q) / (1 - f)) : 0);
+        const double kl = divergence(q, f);
         const std::string where = p.words(static_cast<std::int64_t>(g));
         note(fmt::format("clustered: {:.0f} of {:.0f} elements beyond rounding lie in {}", hits[g], m, where),
              std::min(1.0, tests_ * std::exp(-m * kl)), q, 0, static_cast<std::int64_t>(beyond.front()));

@@ -9,7 +9,8 @@
 //   the same expected value and the same residual count once.
 // - Elements beyond the statistical limit lie where a fair scatter would not put them: k of m within a group that
 //   holds the share f of all elements has probability <= exp(-m KL(k/m, f)) (Chernoff). One element alone is judged
-//   against the size of all others: P(|z| >= t) <= 2 exp(-t^2 / 2).
+//   against the size of all others: P(|z| >= t) <= 2 exp(-t^2 / 2). And whatever the distribution, at most 1/36 of the
+//   elements lie beyond 6 standard deviations (Chebyshev): more means that there is another error than rounding.
 //
 // Every probability is multiplied by the number of tests made (Bonferroni). Residuals of healthy twins (the same data,
 // known orders) calibrate: where the twins reach t' instead of the largest value m tests would show, t is divided by

@@ -41,6 +41,7 @@ Result<CompiledGraph> compile(const ir::Graph& source, const PairSettings& setti
       settings.pass_table.empty() ? passes::all_passes() : settings.pass_table;
   DRIFTC_TRY(result, passes::run_pipeline(source, settings.selection, context, options, table));
   if (settings.selection.mode == passes::Mode::kEager) keep_in_interpreter(result.graph);
+  if (settings.faults != nullptr && settings.faults->graph) settings.faults->graph(result.graph);
   return CompiledGraph{std::move(result.graph), std::move(result.trace)};
 }
 

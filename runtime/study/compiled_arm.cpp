@@ -18,6 +18,7 @@ struct CompiledArm::State {
   std::vector<DeviceTensor> values;                    // by value; constants are uploaded per use
   bool check = false;
   std::size_t compiled = 0;                            // by NVRTC, for this arm
+  const Faults* faults;                                // planted, or null
 
   const ir::Kernel& kernel(ir::NodeId id) const { return *graph.node(id).kernel; }
   DeviceTensor operand(ir::ValueId id) const {
@@ -43,8 +44,8 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
                                                           const PairSettings& settings,
                                                           const Services& services) {
   auto state = std::make_unique<State>(
-      State{graph, services, EvalContext{services.pool, settings.schedule_seed}, {}, {}, {}, 0});
-  state->check = settings.check;
+      State{graph, services, EvalContext{services.pool, settings.schedule_seed}, {}, {}, {}, settings.check, 0,
+            settings.faults});
   state->kernels.resize(graph.node_count());
   state->values.resize(graph.value_count());
   state->last_use.resize(graph.value_count());
@@ -68,6 +69,7 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
       lowered.error().message = kernel_of(graph, id) + lowered.error().message;
       return std::move(lowered.error());
     }
+    if (settings.faults != nullptr && settings.faults->lowered) settings.faults->lowered(node, *lowered);
     auto wanted = compile_requests(*lowered, settings.device.ptx_target);
     pending.push_back({id, std::move(*lowered), requests.size(), wanted.size()});
     for (auto& request : wanted) requests.push_back(std::move(request));
@@ -101,6 +103,7 @@ Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
   if (s.kernels[id.index]) {
     std::vector<DeviceTensor> operands;
     for (ir::ValueId v : node.operands) operands.push_back(s.operand(v));
+    if (s.faults != nullptr && s.faults->operands) s.faults->operands(node, operands);
     DeviceTensor result(type);
     auto ran = runtime::run(*s.kernels[id.index], operands, {}, result, s.services.pool,
                             RunOptions{s.context.atomic_seed, s.check});

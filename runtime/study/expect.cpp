@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/compare/bounds.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/numeric/exact.h"
 #include "runtime/study/spread.h"
@@ -168,11 +169,11 @@ std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given
       const Hypothesis h =
           rounds(hypothesis, ir::info(node.op).op_class) ? hypothesis.operands : Hypothesis::kF32;
       use_exact_value(graph, given, wanted[i], h, pool, e);
-      std::vector<Uncertain> operands;
+      std::vector<ir::Tensor> operands;
       for (ir::ValueId v : node.operands)
-        operands.push_back(
-            spread.given(given[v.index].defined() ? given[v.index] : graph.producer(v)->literal->tensor()));
-      e.bound = spread.any_order_bound(id, operands, h);
+        operands.push_back(given[v.index].defined() ? given[v.index] : graph.producer(v)->literal->tensor());
+      SumProblem problem = sum_problem(graph, id, operands);
+      e.bound = compare::any_order_bound(compare::matched(std::move(problem), h, pool), pool).value;
     }
     out.push_back(std::move(e));
   }

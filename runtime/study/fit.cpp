@@ -76,8 +76,9 @@ Visible visible_errors(const std::vector<double>& variance, double limit, const 
 
 }  // namespace
 
-Fit fit(const ir::Tensor& file, const Expectation& expected, Hypothesis operands, std::size_t twin_count,
-        const TwinSource& twins) {
+Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypothesis& hypothesis,
+        std::size_t twin_count, const TwinSource& twins) {
+  const Hypothesis operands = hypothesis.operands;
   const ir::Tensor observed = file.converted(ir::DType::kF32);
   const auto a = observed.data<float>();
   const auto e = expected.value.data<double>();
@@ -100,8 +101,9 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, Hypothesis operands
   std::vector<bool> near_overflow(count);
   const double brink = static_cast<double>(std::numeric_limits<float>::max()) * 0x1p-24;
   for (std::size_t i = 0; i < count; ++i)
-    near_overflow[i] = expected.bound.defined() ? !(expected.bound.data<double>()[i] < brink)
-                                                : std::isfinite(v[i]) && std::sqrt(v[i]) > brink;
+    near_overflow[i] =
+        std::isfinite(e[i]) && (expected.bound.defined() ? expected.bound.data<double>()[i] >= brink
+                                                         : std::isfinite(v[i]) && std::sqrt(v[i]) > brink);
   ir::Tensor should_be = expected.value;
   if (stored) {  // overflow of the narrow type is right
     const ir::Tensor narrow = expected.value.converted(ir::DType::kF32);
@@ -128,6 +130,18 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, Hypothesis operands
     within_bound = within_bound && d <= bound;
     if (d > 0) used = std::max(used, d / bound);
   }
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double d = std::fabs(a[i] - e[i]);
+    if (e[i] != 0 && !std::isnan(d)) distances.push_back(d);
+  }
+  const auto nearer = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() * 3 / 4);
+  if (nearer != distances.end()) {
+    std::nth_element(distances.begin(), nearer, distances.end());
+    double sum = 0;
+    for (auto it = distances.begin(); it != nearer; ++it) sum += *it * *it;
+    s.typical = std::sqrt(sum / std::max(1.0, static_cast<double>(nearer - distances.begin())));
+  }
   s.rel_l2 = difference > 0 ? (size > 0 ? std::sqrt(difference / size) : kInfinity) : 0;
   s.z_rms = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
   s.z_max = largest(r.z);
@@ -149,7 +163,8 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, Hypothesis operands
   for (double z : r.z) s.beyond += !std::isnan(z) && std::fabs(z) > s.limit;
   if (!hopeless || s.beyond > 0) out.structure = compare::find_structure(r);
   const bool statistical = s.beyond == 0;
-  s.accepted = !out.specials.accusing() && out.structure.empty() && (statistical || within_bound);
+  const bool type_fits = !hypothesis.storage || stored == operands;  // a stored f16 is an f16
+  s.accepted = type_fits && !out.specials.accusing() && out.structure.empty() && (statistical || within_bound);
   if (s.accepted) s.evidence = statistical ? Evidence::kStatistical : Evidence::kBounded;
   out.visible = visible_errors(variance, s.limit, expected.value);
   return out;

@@ -18,8 +18,8 @@ struct Fit {
 // The first `count` healthy twins of the value under the same hypothesis.
 using TwinSource = std::function<std::vector<ir::Tensor>(std::size_t count)>;
 
-// `observed`: f32, f16 or f64 as the file holds it. `operands` is the hypothesis' type.
-Fit fit(const ir::Tensor& observed, const Expectation& expected, Hypothesis operands, std::size_t twin_count,
-        const TwinSource& twins);
+// `observed`: f32, f16 or f64 as the file holds it.
+Fit fit(const ir::Tensor& observed, const Expectation& expected, const PrecisionHypothesis& hypothesis,
+        std::size_t twin_count, const TwinSource& twins);
 
 }  // namespace driftc::runtime::study

@@ -7,7 +7,8 @@
 // A value is accepted under a hypothesis when every element lies within z <= 6 standard deviations of rounding (more
 // where healthy results on the same data go further) and, at a node whose operands are given, no structure shows; or
 // when every element lies within the bound for any order of f32 operations and no structure shows. Specials must
-// match. The first hypothesis that accepts names the precision (f32 comes first), the nearest one where none does.
+// match. f32 names the precision where it accepts, else the nearest hypothesis that does; a loose one (stored 16-bit
+// values, tf32 through many layers) only where no other is twice as near to most elements.
 #pragma once
 
 #include <map>
@@ -32,6 +33,7 @@ struct JudgeSettings {
 struct HypothesisFit {
   std::string name;
   double max_abs = 0, rel_l2 = 0;  // to the expected value, over finite elements; rel_l2 against the expected value
+  double typical = 0;  // RMS difference of the nearer three quarters of the elements that are not zero
   double z_rms = 0, z_max = 0;
   double limit = 6;                // of z
   std::int64_t beyond = 0;         // elements beyond it
@@ -95,5 +97,10 @@ struct JudgeReport {
 Result<JudgeReport> judge(const ir::Graph& graph, const std::vector<NamedTensor>& inputs,
                           const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b,
                           const JudgeSettings& settings, const Services& services);
+
+// Several results of the same values on the same inputs, each judged alone; what the model expects is computed once.
+Result<std::vector<JudgedFile>> judge_results(const ir::Graph& graph, const std::vector<NamedTensor>& inputs,
+                                              const std::vector<std::vector<NamedTensor>>& results,
+                                              const JudgeSettings& settings, const Services& services);
 
 }  // namespace driftc::runtime::study

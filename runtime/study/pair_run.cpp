@@ -50,10 +50,11 @@ class PairRun {
     DRIFTC_TRY(compiled, compile(source_, settings_, services_));
     for (const passes::PassTrace& trace : compiled.traces)
       report_.passes.push_back({std::string(trace.name), trace.enabled, trace.changed});
-    map_ = map_to_source(source_, compiled.graph, eager_contracts(source_, settings_.eager_order));
-    if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     DRIFTC_TRY(arm, CompiledArm::prepare(compiled.graph, settings_, services_));
     arm_ = std::move(arm);
+    if (settings_.faults != nullptr && settings_.faults->declaration) settings_.faults->declaration(compiled.graph);
+    map_ = map_to_source(source_, compiled.graph, eager_contracts(source_, settings_.eager_order));
+    if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     report_.kernels = arm_->kernel_reports();
     report_.fallbacks = arm_->fallback_reports();
     report_.kernels_compiled = arm_->kernels_compiled();

@@ -14,6 +14,7 @@
 #include "ir/graph.h"
 #include "passes/selection.h"
 #include "runtime/devices/profile.h"
+#include "runtime/kernel_runner.h"
 #include "runtime/study/report.h"
 #include "runtime/thread_pool.h"
 
@@ -31,6 +32,18 @@ struct Services {
   std::function<void(const std::string&)> progress = {};  // one short line per step; may be empty
 };
 
+// Faults planted on purpose, to test the checker (certify); none by default.
+struct Faults {
+  // The compiled graph after the passes. Also how certify sets operand precisions.
+  std::function<void(ir::Graph&)> graph;
+  // The compiled graph once its kernels are lowered: what source replay is told, not what runs.
+  std::function<void(ir::Graph&)> declaration;
+  // Every kernel before NVRTC: CUDA text, launch arguments, preparations.
+  std::function<void(const ir::Node&, codegen::LoweredKernel&)> lowered;
+  // The operands of every kernel as they lie in memory, before it runs.
+  std::function<void(const ir::Node&, std::vector<DeviceTensor>&)> operands;
+};
+
 struct PairSettings {
   passes::PassSelection selection;                // mode, passes, options
   std::optional<ir::ReductionOrder> eager_order;  // applied where it fits; others keep their default
@@ -42,6 +55,7 @@ struct PairSettings {
   std::uint64_t schedule_seed = 0;                // order of atomics
   bool check = false;                             // kernels run in checked mode (ptx/machine.h)
   bool reference = true;                          // run the f64 arm
+  const Faults* faults = nullptr;                 // borrowed; null: none
   // Called for every compared value while its tensors live: name, eager, compiled, reference (or null).
   std::function<void(const std::string&, const ir::Tensor&, const ir::Tensor&, const ir::Tensor*)>
       on_value = {};

@@ -39,9 +39,6 @@ ir::Tensor map(const ir::Tensor& a, const ir::Tensor& b, const F& fn) {
 ir::Tensor square(const ir::Tensor& a) {
   return map(a, [](double x) { return x * x; });
 }
-ir::Tensor magnitude(const ir::Tensor& a) {
-  return map(a, [](double x) { return std::fabs(x); });
-}
 ir::Tensor zeros(const ir::Shape& shape) { return ir::Tensor(ir::DType::kF64, shape); }
 
 // Step of a type at |x|.
@@ -331,10 +328,17 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands, Hypot
     case ir::OpClass::conv:
     case ir::OpClass::matmul: {
       Uncertain out = stored(sum_node(id, operands, operand_rounding));
-      if (operand_rounding == Hypothesis::kFtz)
+      if (operand_rounding == Hypothesis::kFtz) {
+        // Every operation may flush a result of less than 2^-126: mean square (2^-126)^2 / 3 each.
+        const double flushed = static_cast<double>(operands[1].value.elements()) * 0x1p-126 * 0x1p-126 / 3;
+        const double outputs = ir::info(node.op).op_class == ir::OpClass::conv
+                                   ? static_cast<double>(operands[1].value.shape()[0])
+                                   : 1;
+        out.variance = map(out.variance, [&](double v) { return v + 2 * flushed / outputs; });
         out.value = map(out.value, [](double v) {
           return static_cast<double>(rounded(static_cast<float>(v), Hypothesis::kFtz)) == 0 ? 0 : v;
         });
+      }
       // 0 * inf of a variance that says nothing
       out.variance = map(out.variance, [](double v) { return std::isnan(v) ? kInfinity : v; });
       return out;
@@ -353,36 +357,6 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands, Hypot
       break;
   }
   DRIFTC_ASSERT(false, "not a source op");
-}
-
-ir::Tensor Spread::any_order_bound(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis rounding) const {
-  const ir::Node& node = graph_.node(id);
-  std::vector<ir::Tensor> sizes;
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    sizes.push_back(magnitude(i < 2 ? rounded_operand(operands[i], rounding).value : operands[i].value));
-  double terms = 1;
-  if (ir::info(node.op).op_class == ir::OpClass::pool) {
-    if (node.op == ir::Op::kAvgPool) {
-      for (std::int64_t k : node.ints("kernel")) terms *= static_cast<double>(k);
-    } else {
-      for (std::size_t axis = 2; axis < operands[0].value.shape().rank(); ++axis)
-        terms *= static_cast<double>(operands[0].value.shape()[axis]);
-    }
-  } else {
-    // Every term is a product of an operand element with one of n weights: n = weights / outputs per weight.
-    const ir::Shape& x = operands[0].value.shape();
-    const ir::Shape& w = operands[1].value.shape();
-    if (ir::info(node.op).op_class == ir::OpClass::conv || node.op == ir::Op::kConv1x1Matmul) {
-      for (std::size_t axis = 1; axis < w.rank(); ++axis) terms *= static_cast<double>(w[axis]);
-    } else {
-      const bool transposed = node.op == ir::Op::kGemm && node.integer("trans_a") != 0;
-      terms = static_cast<double>(x[x.rank() - (transposed ? 2 : 1)]);
-    }
-  }
-  // n terms and the bias are n additions, one rounding of each product; then alpha, beta, division: 3.
-  const double factor = (terms + 5) * kU / (1 - (terms + 5) * kU);
-  const double tiny = (terms + 2) * 0x1p-150;
-  return map(magnitude(eval(id, sizes)), [&](double size) { return factor * size + tiny; });
 }
 
 }  // namespace driftc::runtime::study

@@ -25,9 +25,6 @@ class Spread {
   Uncertain given(const ir::Tensor& tensor) const;
   // `operand_rounding` applies to the operands of products.
   Uncertain node(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis operand_rounding) const;
-  // n u sum|terms| with the bias as one more term, a rounding of each product, and the roundings after the sum.
-  ir::Tensor any_order_bound(ir::NodeId id, std::span<const Uncertain> operands,
-                             Hypothesis operand_rounding) const;
   ir::Tensor variance_or_zero(const Uncertain& value) const;
 
  private:
