@@ -21,7 +21,8 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   DRIFTC_TRY(seeds, arguments.integer("--seeds", 1, 1000));
   DRIFTC_TRY(shapes, arguments.integer("--shapes", 1, 6));
   DRIFTC_TRY(threads, arguments.integer("--threads", 1, 1024));
-  DRIFTC_TRY(device, runtime::device_profile(arguments.value_or("--device", runtime::kDefaultDevice)));
+  DRIFTC_TRY(device,
+             runtime::device_profile(arguments.value_or("--device", runtime::kDefaultDevice)));
   runtime::study::CertifySettings settings;
   settings.seeds = static_cast<int>(seeds.value_or(settings.seeds));
   settings.shapes = static_cast<int>(shapes.value_or(settings.shapes));
@@ -35,7 +36,8 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   if (!report) return report.error();
   const int code = report->holds() ? 0 : 1;
   DRIFTC_CHECK(emit(
-      arguments, context, [&](const TextStyle& style) { return certify_text(*report, code, style); },
+      arguments, context,
+      [&](const TextStyle& style) { return certify_text(*report, code, style); },
       [&] { return certify_json(*report, code); }));
   return code;
 }
@@ -48,7 +50,8 @@ Command certify_command() {
            {},
            {kCertifyOptions, kJsonOption, kThreadOptions},
            {"driftc certify", "driftc certify --seeds 20 --shapes 6 --json certify.json"},
-           {"exit: 1 when driftc misses a fault or accuses a healthy result, when driftc-judge accuses one, misses",
+           {"exit: 1 when driftc misses a fault or accuses a healthy result, when driftc-judge "
+            "accuses one, misses",
             "a fault in f32, or under TF32 one of more than twice the accumulation bound"}},
           run};
 }

@@ -21,24 +21,28 @@ using runtime::study::NamedTensor;
 
 constexpr std::array kJudgeRows = {
     OptionRow{"--a", "FILE",
-              "the result: FILE.npy, or a folder with one NAME.npy per output (named as `driftc run --out` does)"},
+              "the result: FILE.npy, or a folder with one NAME.npy per output (named as `driftc "
+              "run --out` does)"},
     OptionRow{"--b", "FILE", "a second result: is the difference of the two explained?"},
     OptionRow{"--at", "NODE", "judge one value of the graph; --input may then name any value"},
-    OptionRow{"--allow", "LIST",
-              "verdicts that exit with 0; default identical,order,precision,algorithm; any allows all"}};
+    OptionRow{
+        "--allow", "LIST",
+        "verdicts that exit with 0; default identical,order,precision,algorithm; any allows all"}};
 const OptionGroup kJudgeOptions{"what is judged", kJudgeRows};
 
 // The name in NAME=WHAT: the longest name that fits; empty when none does.
 std::string name_in(const std::string& text, const std::vector<std::string>& names) {
   std::string best;
   for (const std::string& name : names)
-    if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=' && name.size() >= best.size())
+    if (text.size() > name.size() && text.starts_with(name) && text[name.size()] == '=' &&
+        name.size() >= best.size())
       best = name;
   return best;
 }
 
-// `--at` lets --input name any value: what names no graph input is an operand, and is kept apart from the arguments
-// that load the model. A batch that the model leaves open then comes from the first operand.
+// `--at` lets --input name any value: what names no graph input is an operand, and is kept apart
+// from the arguments that load the model. A batch that the model leaves open then comes from the
+// first operand.
 struct Split {
   Arguments arguments;
   std::vector<std::pair<std::string, std::string>> operands;  // value name, file
@@ -74,13 +78,15 @@ Result<Split> split_inputs(const Arguments& given) {
 }
 
 // The files of one side, by value name.
-Result<std::vector<NamedTensor>> read_results(const std::string& path, const std::vector<std::string>& names) {
+Result<std::vector<NamedTensor>> read_results(const std::string& path,
+                                              const std::vector<std::string>& names) {
   std::vector<NamedTensor> out;
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (names.size() > 1)
-      return input_error(fmt::format("the model has {} outputs, and '{}' is one file", names.size(), path),
-                         "give a folder with one NAME.npy per output");
+      return input_error(
+          fmt::format("the model has {} outputs, and '{}' is one file", names.size(), path),
+          "give a folder with one NAME.npy per output");
     DRIFTC_TRY(tensor, npy::read_npy(path));
     out.push_back({names[0], tensor});
     return out;
@@ -97,15 +103,18 @@ Result<std::vector<NamedTensor>> read_results(const std::string& path, const std
 Result<int> run(const Arguments& given, const Context& context) {
   DRIFTC_CHECK(check_can_write(given.value_or("--json", "")));
   if (!given.has("--a"))
-    return input_error("nothing to judge: --a is missing", "--a FILE.npy, or --a FOLDER with one NAME.npy per output");
+    return input_error("nothing to judge: --a is missing",
+                       "--a FILE.npy, or --a FOLDER with one NAME.npy per output");
   DRIFTC_TRY(rules, verdict_rules(given));
   DRIFTC_TRY(split, split_inputs(given));
   DRIFTC_TRY(session, Session::open(split.arguments, context));
   const ir::Graph& graph = session->graph();
   std::vector<NamedTensor> inputs;
-  // Inputs that nobody names are generated only when no input is named at all: a judge of a file must not guess half.
+  // Inputs that nobody names are generated only when no input is named at all: a judge of a file
+  // must not guess half.
   std::vector<std::string> named;
-  for (const ResolvedInput& input : session->model().inputs) named.push_back(input.declaration.name);
+  for (const ResolvedInput& input : session->model().inputs)
+    named.push_back(input.declaration.name);
   std::vector<std::string> wanted_inputs;
   for (const std::string& text : split.arguments.all("--input")) {
     const std::string name = name_in(text, named);
@@ -160,14 +169,15 @@ Result<int> run(const Arguments& given, const Context& context) {
 }  // namespace
 
 Command judge_command() {
-  return {{"judge",
-           "verdict on outputs that another system produced from MODEL",
-           {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
-           {kJudgeOptions, kInputOptions, kJsonOption, kThreadOptions},
-           {"driftc judge model.onnx --input image=images.npy --a outputs.npy",
-            "driftc judge model.onnx --input image=images.npy --a eager.npy --b compiled.npy --json -"},
-           {"exit: 0 the verdict is allowed, 1 it is not; 2 also when shapes do not fit"}},
-          run};
+  return {
+      {"judge",
+       "verdict on outputs that another system produced from MODEL",
+       {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
+       {kJudgeOptions, kInputOptions, kJsonOption, kThreadOptions},
+       {"driftc judge model.onnx --input image=images.npy --a outputs.npy",
+        "driftc judge model.onnx --input image=images.npy --a eager.npy --b compiled.npy --json -"},
+       {"exit: 0 the verdict is allowed, 1 it is not; 2 also when shapes do not fit"}},
+      run};
 }
 
 }  // namespace driftc::frontend

@@ -30,7 +30,8 @@ std::vector<MissGroup> grouped(const ComparerScore& score) {
   }
   std::vector<MissGroup> out;
   for (auto& [key, group] : groups) out.push_back(group);
-  std::stable_sort(out.begin(), out.end(), [](const MissGroup& a, const MissGroup& b) { return a.size > b.size; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const MissGroup& a, const MissGroup& b) { return a.size > b.size; });
   return out;
 }
 
@@ -51,30 +52,35 @@ std::string certify_text(const CertifyReport& report, int exit_code, const TextS
     double largest = 0;
     for (const MissedFault& m : s.missed) largest = std::max(largest, m.size);
     const bool perfect = s.found == s.faults && s.false_alarms == 0;
-    table.add({s.name, fmt::format("{}/{}", s.found, s.faults), share(s.found_f32, s.faults_f32),
-               share(s.found - s.found_f32, s.faults - s.faults_f32), fmt::format("{}/{}", s.false_alarms, s.healthy),
-               share(s.false_alarms_f32, s.healthy_f32),
-               share(s.false_alarms - s.false_alarms_f32, s.healthy - s.healthy_f32),
-               s.missed.empty() ? "" : brief(largest)},
-              0, perfect ? Colour::kGreen : Colour::kNone);
+    table.add(
+        {s.name, fmt::format("{}/{}", s.found, s.faults), share(s.found_f32, s.faults_f32),
+         share(s.found - s.found_f32, s.faults - s.faults_f32),
+         fmt::format("{}/{}", s.false_alarms, s.healthy), share(s.false_alarms_f32, s.healthy_f32),
+         share(s.false_alarms - s.false_alarms_f32, s.healthy - s.healthy_f32),
+         s.missed.empty() ? "" : brief(largest)},
+        0, perfect ? Colour::kGreen : Colour::kNone);
     if (i == 1) table.divider();
   }
   std::string out = fmt::format(
-      "{} kinds of faults, {} models, {} seeds, f32 and TF32 (rounded, truncated): {} faults with an effect, {} "
+      "{} kinds of faults, {} models, {} seeds, f32 and TF32 (rounded, truncated): {} faults with "
+      "an effect, {} "
       "healthy variants\n\n",
       report.kinds, report.shapes, report.seeds, report.faults, report.healthy);
   out += table.render(style);
   out += "\n";
   for (std::size_t i = 0; i < 2 && i < report.comparers.size(); ++i) {
     const ComparerScore& s = report.comparers[i];
-    for (const std::string& who : s.accused) out += fmt::format("{} accused a healthy result: {}\n", s.name, who);
+    for (const std::string& who : s.accused)
+      out += fmt::format("{} accused a healthy result: {}\n", s.name, who);
     for (const MissGroup& g : grouped(s))
-      out += fmt::format("{} missed: {} ({}), {}, changes of at most {} of the RMS, {} accumulation bounds\n", s.name,
-                         g.fault, g.precision, plural(g.count, "time"), brief(g.size), brief(g.bounds));
+      out += fmt::format(
+          "{} missed: {} ({}), {}, changes of at most {} of the RMS, {} accumulation bounds\n",
+          s.name, g.fault, g.precision, plural(g.count, "time"), brief(g.size), brief(g.bounds));
   }
   for (const std::string& kind : report.never_effective)
     out += fmt::format("not tested: {} (changed no bit on this executor)\n", kind);
-  return out + fmt::format("{}{}exit {}\n", exit_code == 0 ? "the checker holds" : "the checker does not hold",
+  return out + fmt::format("{}{}exit {}\n",
+                           exit_code == 0 ? "the checker holds" : "the checker does not hold",
                            separator(style), exit_code);
 }
 
@@ -97,12 +103,17 @@ Json certify_json(const CertifyReport& report, int exit_code) {
                          {"missed", missed},
                          {"accused", accused}});
   }
-  return {{"schema", "driftc.certify/1"}, {"driftc", std::string(kVersion)},
-          {"kinds", report.kinds},        {"seeds", report.seeds},
-          {"shapes", report.shapes},      {"faults", report.faults},
-          {"healthy", report.healthy},    {"without_effect", report.without_effect},
+  return {{"schema", "driftc.certify/1"},
+          {"driftc", std::string(kVersion)},
+          {"kinds", report.kinds},
+          {"seeds", report.seeds},
+          {"shapes", report.shapes},
+          {"faults", report.faults},
+          {"healthy", report.healthy},
+          {"without_effect", report.without_effect},
           {"never_effective", report.never_effective},
-          {"comparers", comparers},       {"exit", exit_code}};
+          {"comparers", comparers},
+          {"exit", exit_code}};
 }
 
 }  // namespace driftc::frontend

@@ -7,7 +7,8 @@
 
 namespace driftc::frontend {
 
-std::string certify_text(const runtime::study::CertifyReport& report, int exit_code, const TextStyle& style);
+std::string certify_text(const runtime::study::CertifyReport& report, int exit_code,
+                         const TextStyle& style);
 Json certify_json(const runtime::study::CertifyReport& report, int exit_code);
 
 }  // namespace driftc::frontend

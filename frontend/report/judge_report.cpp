@@ -52,7 +52,8 @@ Json value_json(const JudgedValue& value) {
                     {"bound_used", number(fit.bound_used)},
                     {"accepted", fit.accepted}});
   for (const auto& s : value.structure)
-    structure.push_back({{"words", s.words}, {"chance", number(s.chance)}, {"share", number(s.share)}});
+    structure.push_back(
+        {{"words", s.words}, {"chance", number(s.chance)}, {"share", number(s.share)}});
   for (const auto& w : value.worst) {
     Json index = Json::array();
     for (std::int64_t i : w.index) index.push_back(i);
@@ -110,12 +111,13 @@ std::string file_text(const JudgedFile& file, const std::string& path, const Tex
                  {""}});
     for (std::size_t i = 0; i < value.fits.size(); ++i) {
       const HypothesisFit& fit = value.fits[i];
-      table.add({fit.name, brief(fit.max_abs), brief(fit.rel_l2), brief(fit.z_max), brief(fit.limit),
-                 brief_count(static_cast<std::uint64_t>(fit.beyond)),
-                 fit.bound_used > 0 ? brief(fit.bound_used) : "",
-                 i != value.chosen ? (fit.accepted ? "also fits" : "")
-                                   : (fit.accepted ? "<- explains it" : "<- nearest, not explained")},
-                7, i != value.chosen ? Colour::kNone : (fit.accepted ? Colour::kGreen : Colour::kRed));
+      table.add(
+          {fit.name, brief(fit.max_abs), brief(fit.rel_l2), brief(fit.z_max), brief(fit.limit),
+           brief_count(static_cast<std::uint64_t>(fit.beyond)),
+           fit.bound_used > 0 ? brief(fit.bound_used) : "",
+           i != value.chosen ? (fit.accepted ? "also fits" : "")
+                             : (fit.accepted ? "<- explains it" : "<- nearest, not explained")},
+          7, i != value.chosen ? Colour::kNone : (fit.accepted ? Colour::kGreen : Colour::kRed));
     }
     out += table.render(style, 4);
     if (!value.same_bits_as.empty())
@@ -132,10 +134,13 @@ std::string file_text(const JudgedFile& file, const std::string& path, const Tex
                            w.reference ? fmt::format("{}", *w.reference) : "?");
       }
     if (value.classes && value.classes->changed > 0)
-      out += fmt::format("    class changed in {} of {} samples\n", value.classes->changed, value.classes->of);
-    out += coloured(fmt::format("    an error of one element is certain to show from {} on (at the worst element {}; "
+      out += fmt::format("    class changed in {} of {} samples\n", value.classes->changed,
+                         value.classes->of);
+    out += coloured(fmt::format("    an error of one element is certain to show from {} on (at the "
+                                "worst element {}; "
                                 "RMS of the value {})",
-                                brief(value.visible.median), brief(value.visible.largest), brief(value.visible.rms)),
+                                brief(value.visible.median), brief(value.visible.largest),
+                                brief(value.visible.rms)),
                     Colour::kDim, style) +
            "\n";
   }
@@ -145,45 +150,53 @@ std::string file_text(const JudgedFile& file, const std::string& path, const Tex
 }  // namespace
 
 std::string judge_text(const JudgeReport& report, const JudgeView& view, const TextStyle& style) {
-  std::string out = fmt::format("model  {}{}\n\n", printable(view.model),
-                                report.node.empty() ? "" : separator(style) + "at %" + printable(report.node));
-  for (const JudgedFile& file : report.files) out += file_text(file, file.label == "a" ? view.a : view.b, style) + "\n";
+  std::string out =
+      fmt::format("model  {}{}\n\n", printable(view.model),
+                  report.node.empty() ? "" : separator(style) + "at %" + printable(report.node));
+  for (const JudgedFile& file : report.files)
+    out += file_text(file, file.label == "a" ? view.a : view.b, style) + "\n";
   if (report.pair) {
     for (const auto& [name, m] : report.pair->values)
-      out += fmt::format("A - B  %{}: {} of {} elements differ, max |diff| {}, rel. L2 {}\n", printable(name),
-                         m.mismatched, m.elements, brief(m.max_abs), brief(m.rel_l2));
+      out +=
+          fmt::format("A - B  %{}: {} of {} elements differ, max |diff| {}, rel. L2 {}\n",
+                      printable(name), m.mismatched, m.elements, brief(m.max_abs), brief(m.rel_l2));
     out += report.pair->words + "\n";
     if (report.pair->classes && report.pair->classes->changed > 0)
-      out += fmt::format("class differs in {} of {} samples\n", report.pair->classes->changed, report.pair->classes->of);
+      out += fmt::format("class differs in {} of {} samples\n", report.pair->classes->changed,
+                         report.pair->classes->of);
     out += "\n";
   } else {
     const JudgedFile& file = report.files[0];
     out += file.verdict == Verdict::kUnexplained
-               ? fmt::format("no correct result of this model on these inputs in any precision tried; nearest: {}\n",
-                             file.precision)
+               ? fmt::format(
+                     "no correct result of this model on these inputs in any precision tried; "
+                     "nearest: {}\n",
+                     file.precision)
                : fmt::format("a correct result of this model, computed in {}\n", file.precision);
   }
   for (const auto& cause : report.causes)
     out += fmt::format("  cause: {}{} ({})\n", runtime::compare::name_of(cause.kind),
                        cause.node.empty() ? "" : " at %" + printable(cause.node), cause.detail);
-  out += fmt::format("verdict: {} ({}){}exit {}\n",
-                     coloured(runtime::compare::name_of(report.verdict), colour_of(report.verdict), style),
-                     runtime::compare::name_of(report.evidence), separator(style), view.exit_code);
+  out += fmt::format(
+      "verdict: {} ({}){}exit {}\n",
+      coloured(runtime::compare::name_of(report.verdict), colour_of(report.verdict), style),
+      runtime::compare::name_of(report.evidence), separator(style), view.exit_code);
   return out;
 }
 
 Json judge_json(const JudgeReport& report, const JudgeView& view) {
   Json inputs = Json::array(), files = Json::array();
   for (const InputReport& input : report.inputs)
-    inputs.push_back({{"name", input.name},
-                      {"source", input.source},
-                      {"shape", dims(input.type.shape)},
-                      {"dtype", std::string(ir::name_of(input.type.dtype))},
-                      {"hash", input.hash},
-                      {"min", number(input.min)},
-                      {"max", number(input.max)},
-                      {"not_representable",
-                       {{"f16", input.not_f16}, {"bf16", input.not_bf16}, {"tf32", input.not_tf32}}}});
+    inputs.push_back(
+        {{"name", input.name},
+         {"source", input.source},
+         {"shape", dims(input.type.shape)},
+         {"dtype", std::string(ir::name_of(input.type.dtype))},
+         {"hash", input.hash},
+         {"min", number(input.min)},
+         {"max", number(input.max)},
+         {"not_representable",
+          {{"f16", input.not_f16}, {"bf16", input.not_bf16}, {"tf32", input.not_tf32}}}});
   for (const JudgedFile& file : report.files) {
     Json values = Json::array();
     for (const JudgedValue& value : file.values) values.push_back(value_json(value));
@@ -216,7 +229,8 @@ Json judge_json(const JudgeReport& report, const JudgeView& view) {
   }
   return {{"schema", "driftc.judge/1"},
           {"driftc", std::string(kVersion)},
-          {"model", {{"source", view.model}, {"nodes", report.graph_nodes}, {"hash", report.graph_hash}}},
+          {"model",
+           {{"source", view.model}, {"nodes", report.graph_nodes}, {"hash", report.graph_hash}}},
           {"node", report.node.empty() ? Json(nullptr) : Json(report.node)},
           {"inputs", inputs},
           {"files", files},

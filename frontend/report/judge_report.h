@@ -1,4 +1,5 @@
-// The verdict on other systems' outputs as text and as JSON, schema driftc.judge/1 (docs/schema/judge-1.json).
+// The verdict on other systems' outputs as text and as JSON, schema driftc.judge/1
+// (docs/schema/judge-1.json).
 #pragma once
 
 #include "frontend/report/json_text.h"
@@ -13,7 +14,8 @@ struct JudgeView {
   int exit_code = 0;
 };
 
-std::string judge_text(const runtime::study::JudgeReport& report, const JudgeView& view, const TextStyle& style);
+std::string judge_text(const runtime::study::JudgeReport& report, const JudgeView& view,
+                       const TextStyle& style);
 Json judge_json(const runtime::study::JudgeReport& report, const JudgeView& view);
 
 }  // namespace driftc::frontend

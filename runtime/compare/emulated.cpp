@@ -9,8 +9,8 @@ namespace {
 
 using ir::Tensor;
 
-// Every pair of elements fits; NaN fits NaN only (all of these tools set equal_nan or treat NaN as a mismatch with a
-// number, which is the same here).
+// Every pair of elements fits; NaN fits NaN only (all of these tools set equal_nan or treat NaN as
+// a mismatch with a number, which is the same here).
 template <class F>
 bool all(const Tensor& expected, const Tensor& result, const F& fits) {
   const auto e = expected.data<float>(), r = result.data<float>();
@@ -23,7 +23,8 @@ bool all(const Tensor& expected, const Tensor& result, const F& fits) {
   return true;
 }
 bool sum_rule(const Tensor& e, const Tensor& r, double atol, double rtol) {
-  return all(e, r, [=](double a, double b) { return std::fabs(b - a) <= atol + rtol * std::fabs(a); });
+  return all(e, r,
+             [=](double a, double b) { return std::fabs(b - a) <= atol + rtol * std::fabs(a); });
 }
 bool or_rule(const Tensor& e, const Tensor& r, double atol, double rtol) {
   return all(e, r, [=](double a, double b) {
@@ -50,7 +51,9 @@ Norms norms(const Tensor& expected, const Tensor& result) {
   }
   return n;
 }
-double cosine(const Norms& n) { return n.a2 == 0 && n.b2 == 0 ? 1 : n.dot / std::sqrt(n.a2 * n.b2); }
+double cosine(const Norms& n) {
+  return n.a2 == 0 && n.b2 == 0 ? 1 : n.dot / std::sqrt(n.a2 * n.b2);
+}
 
 double rmse(const Tensor& value, const Tensor& reference) {
   const auto v = value.data<float>();
@@ -59,8 +62,8 @@ double rmse(const Tensor& value, const Tensor& reference) {
   for (std::size_t i = 0; i < v.size(); ++i) sum += (v[i] - r[i]) * (v[i] - r[i]);
   return std::sqrt(sum / static_cast<double>(v.size()));
 }
-// torch._dynamo.utils.same: allclose, else RMSE to f64 at most m times eager's plus tol / 10; m = 2, 10 for tensors of
-// up to 10 elements, 8 up to 500.
+// torch._dynamo.utils.same: allclose, else RMSE to f64 at most m times eager's plus tol / 10; m =
+// 2, 10 for tensors of up to 10 elements, 8 up to 500.
 bool dynamo_same(const Tensor& e, const Tensor& r, const Tensor& reference, double tol) {
   if (sum_rule(e, r, tol, tol)) return true;
   const double multiplier = e.elements() <= 10 ? 10 : e.elements() <= 500 ? 8 : 2;
@@ -74,8 +77,11 @@ bool cutlass(double a, double b) {
   return d < kEpsilon * (std::fabs(a) + std::fabs(b));
 }
 
-#define TOOL(NAME, RULE) \
-  EmulatedComparer { NAME, [](const Tensor& e, const Tensor& r, [[maybe_unused]] const Tensor& ref) -> bool { RULE; } }
+#define TOOL(NAME, RULE)                                                                           \
+  EmulatedComparer {                                                                               \
+    NAME,                                                                                          \
+        [](const Tensor& e, const Tensor& r, [[maybe_unused]] const Tensor& ref) -> bool { RULE; } \
+  }
 
 constexpr std::array kComparers = {
     TOOL("torch assert_close", return sum_rule(e, r, 1e-5, 1.3e-6)),

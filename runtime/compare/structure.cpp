@@ -36,60 +36,91 @@ Extents extents_of(const ir::Shape& shape) {
 
 std::vector<Partition> partitions(const Extents& e) {
   std::vector<Partition> out;
-  auto add = [&](std::int64_t groups, auto key, auto words) { out.push_back({groups, key, words}); };
+  auto add = [&](std::int64_t groups, auto key, auto words) {
+    out.push_back({groups, key, words});
+  };
   if (e.n > 1) {
-    add(1, [](auto n, auto, auto, auto) { return n > 0 ? 0 : -1; },
+    add(
+        1, [](auto n, auto, auto, auto) { return n > 0 ? 0 : -1; },
         [](std::int64_t) { return std::string("batch elements above 0"); });
-    add(e.n, [](auto n, auto, auto, auto) { return n; },
+    add(
+        e.n, [](auto n, auto, auto, auto) { return n; },
         [](std::int64_t g) { return fmt::format("batch element {}", g); });
   }
   if (e.c > 1) {
-    add(e.c, [](auto, auto c, auto, auto) { return c; }, [](std::int64_t g) { return fmt::format("channel {}", g); });
+    add(
+        e.c, [](auto, auto c, auto, auto) { return c; },
+        [](std::int64_t g) { return fmt::format("channel {}", g); });
     for (std::int64_t m : {2, 4, 8, 16, 32, 64})
       if (e.c > m)
-        add(m, [m](auto, auto c, auto, auto) { return c % m; },
+        add(
+            m, [m](auto, auto c, auto, auto) { return c % m; },
             [m](std::int64_t g) { return fmt::format("channels that are {} modulo {}", g, m); });
     for (std::int64_t m : {4, 8, 16, 32})
       if (e.c > m && e.c % m != 0) {
         const std::int64_t from = e.c / m * m;
-        add(1, [from](auto, auto c, auto, auto) { return c >= from ? 0 : -1; },
-            [from, m](std::int64_t) { return fmt::format("channels from {} on (the tail after blocks of {})", from, m); });
+        add(
+            1, [from](auto, auto c, auto, auto) { return c >= from ? 0 : -1; },
+            [from, m](std::int64_t) {
+              return fmt::format("channels from {} on (the tail after blocks of {})", from, m);
+            });
       }
   }
   if (e.h > 1 && e.w > 1) {
     const std::int64_t h1 = e.h - 1, w1 = e.w - 1;
-    add(1, [h1, w1](auto, auto, auto h, auto w) { return h == 0 || w == 0 || h == h1 || w == w1 ? 0 : -1; },
+    add(
+        1,
+        [h1, w1](auto, auto, auto h, auto w) {
+          return h == 0 || w == 0 || h == h1 || w == w1 ? 0 : -1;
+        },
         [](std::int64_t) { return std::string("the border ring (padding, halo)"); });
-    add(2, [](auto, auto, auto h, auto) { return h % 2; },
+    add(
+        2, [](auto, auto, auto h, auto) { return h % 2; },
         [](std::int64_t g) { return std::string(g != 0 ? "odd rows" : "even rows"); });
-    add(2, [](auto, auto, auto, auto w) { return w % 2; },
+    add(
+        2, [](auto, auto, auto, auto w) { return w % 2; },
         [](std::int64_t g) { return std::string(g != 0 ? "odd columns" : "even columns"); });
-    add(e.h, [](auto, auto, auto h, auto) { return h; }, [](std::int64_t g) { return fmt::format("row {}", g); });
-    add(e.w, [](auto, auto, auto, auto w) { return w; }, [](std::int64_t g) { return fmt::format("column {}", g); });
+    add(
+        e.h, [](auto, auto, auto h, auto) { return h; },
+        [](std::int64_t g) { return fmt::format("row {}", g); });
+    add(
+        e.w, [](auto, auto, auto, auto w) { return w; },
+        [](std::int64_t g) { return fmt::format("column {}", g); });
     for (std::int64_t m : {4, 8, 16, 32}) {
       if (e.h > m) {
-        add(m, [m](auto, auto, auto h, auto) { return h % m; },
-            [m](std::int64_t g) { return fmt::format("rows that are {} modulo {} (tile edge)", g, m); });
+        add(
+            m, [m](auto, auto, auto h, auto) { return h % m; },
+            [m](std::int64_t g) {
+              return fmt::format("rows that are {} modulo {} (tile edge)", g, m);
+            });
       }
       if (e.w > m) {
-        add(m, [m](auto, auto, auto, auto w) { return w % m; },
-            [m](std::int64_t g) { return fmt::format("columns that are {} modulo {} (tile edge)", g, m); });
+        add(
+            m, [m](auto, auto, auto, auto w) { return w % m; },
+            [m](std::int64_t g) {
+              return fmt::format("columns that are {} modulo {} (tile edge)", g, m);
+            });
       }
     }
     if (e.c > 1) {
       const std::int64_t width = e.w;
-      add(e.h * e.w, [width](auto, auto, auto h, auto w) { return h * width + w; },
+      add(
+          e.h * e.w, [width](auto, auto, auto h, auto w) { return h * width + w; },
           [width](std::int64_t g) {
             return fmt::format("position ({}, {}) in all channels", g / width, g % width);
           });
     }
     if (e.n * e.c > 1 && e.h * e.w > 64) {  // tiles of 8x8 in one channel
       const std::int64_t th = (e.h + 7) / 8, tw = (e.w + 7) / 8, channels = e.c;
-      add(e.n * e.c * th * tw,
-          [=](auto n, auto c, auto h, auto w) { return ((n * channels + c) * th + h / 8) * tw + w / 8; },
+      add(
+          e.n * e.c * th * tw,
+          [=](auto n, auto c, auto h, auto w) {
+            return ((n * channels + c) * th + h / 8) * tw + w / 8;
+          },
           [=](std::int64_t g) {
             return fmt::format("one tile (batch {}, channel {}, rows from {}, columns from {})",
-                               g / tw / th / channels, g / tw / th % channels, g / tw % th * 8, g % tw * 8);
+                               g / tw / th / channels, g / tw / th % channels, g / tw % th * 8,
+                               g % tw * 8);
           });
     }
   }
@@ -117,7 +148,8 @@ std::vector<bool> distinct(const std::vector<double>& z, const std::vector<doubl
   seen.reserve(z.size());
   for (std::size_t i = 0; i < z.size(); ++i) {
     if (z[i] == 0 || std::isnan(z[i])) continue;
-    const std::uint64_t pair[2] = {std::bit_cast<std::uint64_t>(z[i]), std::bit_cast<std::uint64_t>(expected[i])};
+    const std::uint64_t pair[2] = {std::bit_cast<std::uint64_t>(z[i]),
+                                   std::bit_cast<std::uint64_t>(expected[i])};
     keep[i] = seen.insert(hash64(std::as_bytes(std::span(pair)))).second;
   }
   return keep;
@@ -128,8 +160,8 @@ struct Means {
   std::vector<double> mean;  // mean z
   double largest = 0;
 };
-Means means_of(const Partition& p, const Extents& e, const std::vector<double>& z, const std::vector<bool>& keep,
-               double limit) {
+Means means_of(const Partition& p, const Extents& e, const std::vector<double>& z,
+               const std::vector<bool>& keep, double limit) {
   const auto groups = static_cast<std::size_t>(p.groups);
   std::vector<double> sum(groups), squares(groups), count(groups);
   for_keys(p, e, [&](std::size_t i, std::size_t g) {
@@ -157,7 +189,8 @@ double divergence(double q, double f) {
 
 class Finder {
  public:
-  explicit Finder(const Residual& r) : r_(r), extents_(extents_of(r.shape)), partitions_(partitions(extents_)) {
+  explicit Finder(const Residual& r)
+      : r_(r), extents_(extents_of(r.shape)), partitions_(partitions(extents_)) {
     for (const Partition& p : partitions_) tests_ += static_cast<double>(p.groups);
     tests_ += 4;  // all elements: bias, scale, too many outliers; one element alone
   }
@@ -203,7 +236,8 @@ class Finder {
         significant += chance_of(own.t[g] / misfit, tests_) < kFalseAlarm;
       }
       // Where most groups shift, the cause is not the group.
-      if (own.t.empty() || (p.groups > 2 && static_cast<std::int64_t>(significant) * 2 > p.groups)) return;
+      if (own.t.empty() || (p.groups > 2 && static_cast<std::int64_t>(significant) * 2 > p.groups))
+        return;
       std::string text = words(static_cast<std::int64_t>(best));
       if (significant > 1) text += fmt::format(" and {} more such groups", significant - 1);
       note(fmt::format("{}: mean residual {:+.2g} standard deviations", text, own.mean[best]),
@@ -215,7 +249,9 @@ class Finder {
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = r_.expected[i] < 0 ? -z[i] : z[i];
       return out;
     };
-    test(all, same, [](std::int64_t) { return std::string("a constant offset (sign bias over all elements)"); });
+    test(all, same, [](std::int64_t) {
+      return std::string("a constant offset (sign bias over all elements)");
+    });
     if (!r_.expected.empty())
       test(all, along, [](std::int64_t) {
         return std::string("a constant scale (all values too large or too small in size)");
@@ -254,13 +290,15 @@ class Finder {
       note(m == 1 ? fmt::format("one element alone is off, {}", place(worst))
                   : fmt::format("{} elements are off among {}, the worst {}", beyond.size(),
                                 static_cast<std::int64_t>(comparable), place(worst)),
-           chance_of(std::fabs(r_.z[worst]) / usual / misfit, comparable * tests_), 0.5, r_.z[worst],
-           static_cast<std::int64_t>(worst));
+           chance_of(std::fabs(r_.z[worst]) / usual / misfit, comparable * tests_), 0.5,
+           r_.z[worst], static_cast<std::int64_t>(worst));
     constexpr double kChebyshev = 1.0 / 36;
     if (m > kChebyshev * comparable)
-      note(fmt::format("{:.0f} of {:.0f} elements carry more error than rounding gives in any usual order", m, comparable),
-           std::min(1.0, tests_ * std::exp(-comparable * divergence(m / comparable, kChebyshev))), 0.4, 0,
-           static_cast<std::int64_t>(beyond.front()));
+      note(fmt::format(
+               "{:.0f} of {:.0f} elements carry more error than rounding gives in any usual order",
+               m, comparable),
+           std::min(1.0, tests_ * std::exp(-comparable * divergence(m / comparable, kChebyshev))),
+           0.4, 0, static_cast<std::int64_t>(beyond.front()));
     std::vector<bool> is_beyond(r_.z.size());
     for (std::size_t i : beyond) is_beyond[i] = true;
     for (const Partition& p : partitions_) {
@@ -276,8 +314,10 @@ class Finder {
         if (hits[g] < 2 || q <= f || q < 0.5) continue;  // the group has to hold most of them
         const double kl = divergence(q, f);
         const std::string where = p.words(static_cast<std::int64_t>(g));
-        note(fmt::format("clustered: {:.0f} of {:.0f} elements beyond rounding lie in {}", hits[g], m, where),
-             std::min(1.0, tests_ * std::exp(-m * kl)), q, 0, static_cast<std::int64_t>(beyond.front()));
+        note(fmt::format("clustered: {:.0f} of {:.0f} elements beyond rounding lie in {}", hits[g],
+                         m, where),
+             std::min(1.0, tests_ * std::exp(-m * kl)), q, 0,
+             static_cast<std::int64_t>(beyond.front()));
       }
     }
   }
@@ -309,7 +349,8 @@ double expected_largest(double count) {
 }
 
 std::vector<Structure> find_structure(const Residual& residual) {
-  DRIFTC_ASSERT(static_cast<std::int64_t>(residual.z.size()) == residual.shape.elements(), "one z per element");
+  DRIFTC_ASSERT(static_cast<std::int64_t>(residual.z.size()) == residual.shape.elements(),
+                "one z per element");
   return Finder(residual).run();
 }
 

@@ -27,9 +27,10 @@ struct Precision {
   Hypothesis hypothesis;
 };
 const std::vector<Precision>& precisions() {
-  static const std::vector<Precision> list = {{"f32", ir::Precision::kF32, Hypothesis::kF32},
-                                              {"tf32:rna", ir::Precision::kTf32Rna, Hypothesis::kTf32Rna},
-                                              {"tf32:trunc", ir::Precision::kTf32Trunc, Hypothesis::kTf32Trunc}};
+  static const std::vector<Precision> list = {
+      {"f32", ir::Precision::kF32, Hypothesis::kF32},
+      {"tf32:rna", ir::Precision::kTf32Rna, Hypothesis::kTf32Rna},
+      {"tf32:trunc", ir::Precision::kTf32Trunc, Hypothesis::kTf32Trunc}};
   return list;
 }
 
@@ -93,7 +94,7 @@ struct Subject {
   CertifyModel model;
   std::vector<NamedTensor> nan_inputs;
   std::string output;
-  ir::Tensor reference;  // f64
+  ir::Tensor reference;       // f64
   std::vector<double> bound;  // accumulation bound of the output, precision matched
 };
 
@@ -105,7 +106,8 @@ ir::Tensor with_nan(const ir::Tensor& tensor) {
 }
 
 // n u sum|terms| of every sum, carried through the pointwise ops (numerics.md 4.4).
-std::vector<double> accumulation_bound(const ir::Graph& graph, const std::vector<NamedTensor>& inputs,
+std::vector<double> accumulation_bound(const ir::Graph& graph,
+                                       const std::vector<NamedTensor>& inputs,
                                        Hypothesis hypothesis, ThreadPool& pool) {
   ErrorPropagation errors(graph, pool);
   std::vector<ir::Tensor> values(graph.value_count());
@@ -136,7 +138,8 @@ std::vector<double> accumulation_bound(const ir::Graph& graph, const std::vector
 
 class Certifier {
  public:
-  Certifier(const CertifySettings& settings, const Services& services) : settings_(settings), services_(services) {
+  Certifier(const CertifySettings& settings, const Services& services)
+      : settings_(settings), services_(services) {
     auto add = [&](std::string name) {
       ComparerScore score;
       score.name = std::move(name);
@@ -155,8 +158,8 @@ class Certifier {
       for (int seed = 0; seed < settings_.seeds; ++seed)
         for (const Precision& precision : precisions()) {
           if (services_.progress)
-            services_.progress(fmt::format("shape {}/{} seed {}/{} {}", shape + 1, report_.shapes, seed + 1,
-                                           settings_.seeds, precision.name));
+            services_.progress(fmt::format("shape {}/{} seed {}/{} {}", shape + 1, report_.shapes,
+                                           seed + 1, settings_.seeds, precision.name));
           DRIFTC_CHECK(one(shape, static_cast<std::uint64_t>(seed), precision));
         }
     for (const FaultKind& kind : fault_kinds())
@@ -173,14 +176,14 @@ class Certifier {
     double size = 0, bounds = 0;
   };
 
-  Result<Run> run_pair(const Subject& subject, const std::vector<NamedTensor>& inputs, const Variant& variant,
-                       const Faults& faults, bool check) {
+  Result<Run> run_pair(const Subject& subject, const std::vector<NamedTensor>& inputs,
+                       const Variant& variant, const Faults& faults, bool check) {
     DRIFTC_TRY(settings, pair_settings(variant, settings_.device));
     settings.faults = &faults;
     settings.check = check;
     Run run;
-    settings.on_value = [&](const std::string& name, const ir::Tensor& eager, const ir::Tensor& compiled,
-                            const ir::Tensor*) {
+    settings.on_value = [&](const std::string& name, const ir::Tensor& eager,
+                            const ir::Tensor& compiled, const ir::Tensor*) {
       if (name != subject.output) return;
       run.eager = eager;
       run.compiled = compiled;
@@ -205,7 +208,8 @@ class Certifier {
     DRIFTC_TRY(plain, pair_settings(kFaultBase, settings_.device));
     DRIFTC_TRY(reference, run_arm(graph, subject.model.inputs, Arm::kReference, plain, services_));
     subject.reference = reference[0].tensor;
-    subject.bound = accumulation_bound(graph, subject.model.inputs, precision.hypothesis, services_.pool);
+    subject.bound =
+        accumulation_bound(graph, subject.model.inputs, precision.hypothesis, services_.pool);
 
     std::vector<Pending> pending, pending_nan;
     Faults only_precision;
@@ -214,8 +218,8 @@ class Certifier {
       const bool precise = precision.in == ir::Precision::kF32 && !variant.other_accumulator;
       const Verdict allowed = precise ? Verdict::kOrder : Verdict::kPrecision;
       DRIFTC_TRY(run, run_pair(subject, subject.model.inputs, variant, only_precision, false));
-      const std::string what = fmt::format("{} {} {}, {}, {}", variant.passes, variant.set, variant.eager_order,
-                                           precision.name, subject.model.name);
+      const std::string what = fmt::format("{} {} {}, {}, {}", variant.passes, variant.set,
+                                           variant.eager_order, precision.name, subject.model.name);
       if (run.failed) return internal_error("a healthy variant does not run: " + what);
       ++report_.healthy;
       count_healthy(report_.comparers[0], run.verdict > allowed, what, precision);
@@ -232,8 +236,8 @@ class Certifier {
     return {};
   }
 
-  Result<void> plant(const FaultKind& kind, const Subject& subject, const Precision& precision, const Run& healthy,
-                     std::vector<Pending>& pending) {
+  Result<void> plant(const FaultKind& kind, const Subject& subject, const Precision& precision,
+                     const Run& healthy, std::vector<Pending>& pending) {
     const auto applied = std::make_shared<bool>(false);
     Faults faults = kind.plant(applied);
     faults.graph = [&, own = faults.graph](ir::Graph& g) {
@@ -252,10 +256,12 @@ class Certifier {
     Pending p{kind.name, true, run.compiled, 0, 0};
     if (!run.failed && !hidden) measure(subject, healthy.compiled, p);
     ++report_.faults;
-    count_fault(report_.comparers[0], run.failed || run.verdict == Verdict::kUnexplained, p, subject, precision);
+    count_fault(report_.comparers[0], run.failed || run.verdict == Verdict::kUnexplained, p,
+                subject, precision);
     if (hidden || run.failed) return {};  // outputs are those of a healthy run, or there are none
     for (std::size_t i = 0; i < compare::emulated_comparers().size(); ++i) {
-      const bool passes = compare::emulated_comparers()[i].passes(run.eager, run.compiled, subject.reference);
+      const bool passes =
+          compare::emulated_comparers()[i].passes(run.eager, run.compiled, subject.reference);
       count_fault(report_.comparers[2 + i], !passes, p, subject, precision);
     }
     pending.push_back(std::move(p));
@@ -267,7 +273,8 @@ class Certifier {
     double squares = 0, largest = 0;
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (std::isnan(a[i]) || std::isnan(b[i])) {
-        if (std::isnan(a[i]) != std::isnan(b[i])) largest = p.bounds = std::numeric_limits<double>::infinity();
+        if (std::isnan(a[i]) != std::isnan(b[i]))
+          largest = p.bounds = std::numeric_limits<double>::infinity();
         continue;
       }
       squares += static_cast<double>(a[i]) * a[i];
@@ -278,15 +285,17 @@ class Certifier {
     p.size = largest / std::sqrt(squares / static_cast<double>(a.size()));
   }
 
-  void others_healthy(const Run& run, const Subject& subject, const std::string& what, const Precision& precision) {
+  void others_healthy(const Run& run, const Subject& subject, const std::string& what,
+                      const Precision& precision) {
     for (std::size_t i = 0; i < compare::emulated_comparers().size(); ++i)
-      count_healthy(report_.comparers[2 + i],
-                    !compare::emulated_comparers()[i].passes(run.eager, run.compiled, subject.reference), what,
-                    precision);
+      count_healthy(
+          report_.comparers[2 + i],
+          !compare::emulated_comparers()[i].passes(run.eager, run.compiled, subject.reference),
+          what, precision);
   }
 
-  // The judge is told the inputs and the outputs. A fault is found when no precision explains the result, or another
-  // one than the system says it computes in.
+  // The judge is told the inputs and the outputs. A fault is found when no precision explains the
+  // result, or another one than the system says it computes in.
   Result<void> ask_judge(const Subject& subject, const std::vector<NamedTensor>& inputs,
                          const std::vector<Pending>& pending, const Precision& precision) {
     if (pending.empty()) return {};
@@ -295,18 +304,22 @@ class Certifier {
     DRIFTC_TRY(judged, judge_results(subject.model.graph, inputs, results, {},
                                      Services{services_.cache, services_.pool, {}}));
     for (std::size_t i = 0; i < pending.size(); ++i) {
-      const bool accused = judged[i].verdict == Verdict::kUnexplained || judged[i].precision != precision.name;
+      const bool accused =
+          judged[i].verdict == Verdict::kUnexplained || judged[i].precision != precision.name;
       if (pending[i].fault) {
         count_fault(report_.comparers[1], accused, pending[i], subject, precision);
       } else {
-        count_healthy(report_.comparers[1], accused,
-                      accused ? pending[i].what + " judged " + judged[i].precision : pending[i].what, precision);
+        count_healthy(
+            report_.comparers[1], accused,
+            accused ? pending[i].what + " judged " + judged[i].precision : pending[i].what,
+            precision);
       }
     }
     return {};
   }
 
-  static void count_healthy(ComparerScore& score, bool accused, const std::string& what, const Precision& precision) {
+  static void count_healthy(ComparerScore& score, bool accused, const std::string& what,
+                            const Precision& precision) {
     const bool f32 = precision.in == ir::Precision::kF32;
     ++score.healthy;
     score.healthy_f32 += f32;
@@ -315,14 +328,15 @@ class Certifier {
     score.false_alarms_f32 += f32;
     score.accused.push_back(what);
   }
-  static void count_fault(ComparerScore& score, bool found, const Pending& p, const Subject& subject,
-                          const Precision& precision) {
+  static void count_fault(ComparerScore& score, bool found, const Pending& p,
+                          const Subject& subject, const Precision& precision) {
     const bool f32 = precision.in == ir::Precision::kF32;
     ++score.faults;
     score.faults_f32 += f32;
     score.found += found;
     score.found_f32 += found && f32;
-    if (!found) score.missed.push_back({p.what, precision.name, subject.model.name, p.size, p.bounds});
+    if (!found)
+      score.missed.push_back({p.what, precision.name, subject.model.name, p.size, p.bounds});
   }
 
   const CertifySettings& settings_;
@@ -336,9 +350,8 @@ class Certifier {
 bool CertifyReport::holds() const {
   const ComparerScore &own = comparers[0], &judge = comparers[1];
   if (!own.missed.empty() || own.false_alarms > 0 || judge.false_alarms > 0) return false;
-  return std::none_of(judge.missed.begin(), judge.missed.end(), [](const MissedFault& m) {
-    return m.precision == "f32" || m.bounds > 2;
-  });
+  return std::none_of(judge.missed.begin(), judge.missed.end(),
+                      [](const MissedFault& m) { return m.precision == "f32" || m.bounds > 2; });
 }
 
 Result<CertifyReport> certify(const CertifySettings& settings, const Services& services) {

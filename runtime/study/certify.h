@@ -1,9 +1,11 @@
-// The checker tested by mutation: faults planted at every level where they can arise, and harmless variants, each put
-// before driftc (source replay), driftc-judge (order and kernels unknown, the outputs alone) and the comparers of other
-// tools. Says of each how many faults it finds and how often it accuses a healthy result.
+// The checker tested by mutation: faults planted at every level where they can arise, and harmless
+// variants, each put before driftc (source replay), driftc-judge (order and kernels unknown, the
+// outputs alone) and the comparers of other tools. Says of each how many faults it finds and how
+// often it accuses a healthy result.
 //
-// A planted fault counts where it changes the bits of an output on the data at hand or makes the executor refuse the
-// kernel. A false declaration counts where it is planted, for driftc alone: the outputs are right.
+// A planted fault counts where it changes the bits of an output on the data at hand or makes the
+// executor refuse the kernel. A false declaration counts where it is planted, for driftc alone: the
+// outputs are right.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +24,30 @@ struct CertifySettings {
 
 struct MissedFault {
   std::string fault, precision, shape;
-  double size = 0;    // largest change of an output, of the output's RMS
-  double bounds = 0;  // ... in units of the accumulation bound around the precision-matched reference
+  double size = 0;  // largest change of an output, of the output's RMS
+  double bounds =
+      0;  // ... in units of the accumulation bound around the precision-matched reference
 };
 
 struct ComparerScore {
   std::string name;
-  std::int64_t faults = 0, found = 0;       // put before it, found
+  std::int64_t faults = 0, found = 0;  // put before it, found
   std::int64_t healthy = 0, false_alarms = 0;
-  std::int64_t faults_f32 = 0, found_f32 = 0, healthy_f32 = 0, false_alarms_f32 = 0;  // of these, in f32
+  std::int64_t faults_f32 = 0, found_f32 = 0, healthy_f32 = 0,
+               false_alarms_f32 = 0;  // of these, in f32
   std::vector<MissedFault> missed;
-  std::vector<std::string> accused;         // healthy results it rejected: "variant, precision, shape"
+  std::vector<std::string> accused;  // healthy results it rejected: "variant, precision, shape"
 };
 
 struct CertifyReport {
-  std::int64_t faults = 0;   // planted, with an effect
-  std::int64_t healthy = 0;  // harmless variants
-  std::int64_t without_effect = 0;  // planted where they change nothing
+  std::int64_t faults = 0;                   // planted, with an effect
+  std::int64_t healthy = 0;                  // harmless variants
+  std::int64_t without_effect = 0;           // planted where they change nothing
   std::vector<std::string> never_effective;  // kinds that changed nothing anywhere: not tested
   int kinds = 0, seeds = 0, shapes = 0;
   std::vector<ComparerScore> comparers;  // driftc, driftc-judge, the others
-  // driftc misses nothing; nobody healthy is accused; the judge misses nothing in f32, and under TF32 nothing that
-  // changes an output by more than twice the accumulation bound.
+  // driftc misses nothing; nobody healthy is accused; the judge misses nothing in f32, and under
+  // TF32 nothing that changes an output by more than twice the accumulation bound.
   bool holds() const;
 };
 

@@ -30,7 +30,8 @@ class Walk {
       for (ir::ValueId v : graph.node(id).operands) ++uses_[v.index];
   }
 
-  // source(tensor) makes the value of something given or constant; compute(node, operands) that of a node.
+  // source(tensor) makes the value of something given or constant; compute(node, operands) that of
+  // a node.
   template <class Source, class Compute>
   std::vector<Value> run(const Source& source, const Compute& compute) {
     std::vector<Value> out(wanted_.size());
@@ -39,8 +40,8 @@ class Walk {
       std::vector<Value> operands;
       for (ir::ValueId v : node.operands) {
         if (!made_[v.index]) {
-          values_[v.index] = source(given_[v.index].defined() ? given_[v.index]
-                                                              : graph_.producer(v)->literal->tensor());
+          values_[v.index] = source(
+              given_[v.index].defined() ? given_[v.index] : graph_.producer(v)->literal->tensor());
           made_[v.index] = true;
         }
         operands.push_back(values_[v.index]);
@@ -78,15 +79,17 @@ bool all_given(const ir::Graph& graph, const GivenValues& given, const ir::Node&
 }
 
 // The expectation of a reduction node on given operands from the correctly rounded reference.
-void use_exact_value(const ir::Graph& graph, const GivenValues& given, ir::ValueId value, Hypothesis hypothesis,
-                     ThreadPool& pool, Expectation& expectation) {
+void use_exact_value(const ir::Graph& graph, const GivenValues& given, ir::ValueId value,
+                     Hypothesis hypothesis, ThreadPool& pool, Expectation& expectation) {
   const ir::NodeId id = *graph.value(value).producer;
   std::vector<ir::Tensor> operands;
   for (ir::ValueId v : graph.node(id).operands)
-    operands.push_back(given[v.index].defined() ? given[v.index] : graph.producer(v)->literal->tensor());
+    operands.push_back(given[v.index].defined() ? given[v.index]
+                                                : graph.producer(v)->literal->tensor());
   for (const ir::Tensor& operand : operands)
     if (operand.dtype() != ir::DType::kF32) return;
-  const ExactResult exact = exact_value(graph, id, operands, {hypothesis, true, ExactTier::kDouble}, pool);
+  const ExactResult exact =
+      exact_value(graph, id, operands, {hypothesis, true, ExactTier::kDouble}, pool);
   const auto rounded = exact.value.data<float>();
   ir::Tensor merged(ir::DType::kF64, exact.value.shape());
   auto out = merged.data_mut<double>();
@@ -149,15 +152,16 @@ std::vector<ir::NodeId> cone_of(const ir::Graph& graph, const GivenValues& given
 }
 
 std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given,
-                                const std::vector<ir::ValueId>& wanted, const PrecisionHypothesis& hypothesis,
-                                ThreadPool& pool) {
+                                const std::vector<ir::ValueId>& wanted,
+                                const PrecisionHypothesis& hypothesis, ThreadPool& pool) {
   const Spread spread(graph, hypothesis.storage ? hypothesis.operands : Hypothesis::kF32, pool);
   Walk<Uncertain> walk(graph, given, wanted);
   const std::vector<Uncertain> values = walk.run(
       [&](const ir::Tensor& tensor) { return spread.given(tensor); },
       [&](ir::NodeId id, const std::vector<Uncertain>& operands) {
         const ir::OpClass op_class = ir::info(graph.node(id).op).op_class;
-        return spread.node(id, operands, rounds(hypothesis, op_class) ? hypothesis.operands : Hypothesis::kF32);
+        return spread.node(id, operands,
+                           rounds(hypothesis, op_class) ? hypothesis.operands : Hypothesis::kF32);
       });
   std::vector<Expectation> out;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -171,7 +175,8 @@ std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given
       use_exact_value(graph, given, wanted[i], h, pool, e);
       std::vector<ir::Tensor> operands;
       for (ir::ValueId v : node.operands)
-        operands.push_back(given[v.index].defined() ? given[v.index] : graph.producer(v)->literal->tensor());
+        operands.push_back(given[v.index].defined() ? given[v.index]
+                                                    : graph.producer(v)->literal->tensor());
       SumProblem problem = sum_problem(graph, id, operands);
       e.bound = compare::any_order_bound(compare::matched(std::move(problem), h, pool), pool).value;
     }
@@ -186,8 +191,9 @@ std::vector<ir::Tensor> healthy_twin(const ir::Graph& graph, const GivenValues& 
                                      std::span<const ir::ReductionOrder> orders, ThreadPool& pool) {
   const EvalContext context{pool, 0};
   auto stored = [&](const ir::Tensor& tensor) {
-    return hypothesis.storage && tensor.dtype() == ir::DType::kF32 ? rounded(tensor, hypothesis.operands, pool)
-                                                                   : tensor;
+    return hypothesis.storage && tensor.dtype() == ir::DType::kF32
+               ? rounded(tensor, hypothesis.operands, pool)
+               : tensor;
   };
   Walk<ir::Tensor> walk(graph, given, wanted);
   return walk.run(stored, [&](ir::NodeId id, const std::vector<ir::Tensor>& operands) {

@@ -1,16 +1,21 @@
-// What values of a graph should be when computed in a given precision, and how far rounding may have moved them, for
-// results whose order of summation nobody knows (`judge`).
+// What values of a graph should be when computed in a given precision, and how far rounding may
+// have moved them, for results whose order of summation nobody knows (`judge`).
 //
-// The expected value is computed in f64, with operands of products (or all stored values) rounded as the hypothesis
-// says. The variance is that of the f32 roundings of any implementation: local roundings plus what earlier roundings
-// become on their way (numerics.md 4.2, 4.4):
-// - a rounding of a result y is uniform within half an ulp, ulp <= 2u|y|, so its variance is at most u^2 y^2 / 3;
-// - a sum of n terms in random order has partial sums s_j with sum_j E[s_j^2] <= n S^2 / 3 + n Q / 6 (S: the sum,
-//   Q: the sum of squared terms), products rounded on their own add Q, a bias that starts the sum n (b^2 + b S);
+// The expected value is computed in f64, with operands of products (or all stored values) rounded
+// as the hypothesis says. The variance is that of the f32 roundings of any implementation: local
+// roundings plus what earlier roundings become on their way (numerics.md 4.2, 4.4):
+// - a rounding of a result y is uniform within half an ulp, ulp <= 2u|y|, so its variance is at
+// most u^2 y^2 / 3;
+// - a sum of n terms in random order has partial sums s_j with sum_j E[s_j^2] <= n S^2 / 3 + n Q /
+// 6 (S: the sum,
+//   Q: the sum of squared terms), products rounded on their own add Q, a bias that starts the sum n
+//   (b^2 + b S);
 // - weights folded with a batch_norm, or products rounded twice, are within the same terms;
-// - an operand that is rounded to a coarser type with step q either keeps its rounded value or moves to a neighbour:
+// - an operand that is rounded to a coarser type with step q either keeps its rounded value or
+// moves to a neighbour:
 //   min((largest move within 6 sigma)^2, V + q^2 / 4).
-// A variance that is infinite means that nothing can be said (a division by something that may be zero).
+// A variance that is infinite means that nothing can be said (a division by something that may be
+// zero).
 //
 // Nothing fails; thread-safe; results do not depend on threads.
 #pragma once
@@ -31,32 +36,36 @@ struct PrecisionHypothesis {
   bool storage = false;             // every stored value is of that type, weights and inputs too
   friend bool operator==(const PrecisionHypothesis&, const PrecisionHypothesis&) = default;
 };
-std::string name_of(const PrecisionHypothesis& hypothesis);  // "tf32:rna on convolutions", "f16 storage"
+std::string name_of(
+    const PrecisionHypothesis& hypothesis);  // "tf32:rna on convolutions", "f16 storage"
 
-// For whole graphs: f32; tf32 rounded and truncated, on convolutions and (where there are matrix products too) on
-// both; f16 and bf16 storage. f32 first.
+// For whole graphs: f32; tf32 rounded and truncated, on convolutions and (where there are matrix
+// products too) on both; f16 and bf16 storage. f32 first.
 std::vector<PrecisionHypothesis> graph_hypotheses(const ir::Graph& graph);
 // For one node: all of hypothesis.h on its operands.
 std::vector<PrecisionHypothesis> node_hypotheses();
 
-// Values that are given (graph inputs, operands of a node): by value id, f32 or i64; undefined: computed.
+// Values that are given (graph inputs, operands of a node): by value id, f32 or i64; undefined:
+// computed.
 using GivenValues = std::vector<ir::Tensor>;
 
 struct Expectation {
   ir::Tensor value;     // f64
   ir::Tensor variance;  // f64
-  // f64: how far any order of f32 operations may be from `value`: n u sum|terms| and the roundings after
-  // (numerics.md 4.1). Only for a reduction node all of whose operands are given or constant.
+  // f64: how far any order of f32 operations may be from `value`: n u sum|terms| and the roundings
+  // after (numerics.md 4.1). Only for a reduction node all of whose operands are given or constant.
   ir::Tensor bound;
-  bool direct = false;  // every operand of the node that makes it was given or constant: only its own roundings
+  bool direct = false;  // every operand of the node that makes it was given or constant: only its
+                        // own roundings
 };
 
 // `wanted`: floating-point results of nodes.
-std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given, const std::vector<ir::ValueId>& wanted,
+std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given,
+                                const std::vector<ir::ValueId>& wanted,
                                 const PrecisionHypothesis& hypothesis, ThreadPool& pool);
 
-// A healthy result under the hypothesis: the interpreter in f32, every reduction in the first of `orders` that fits
-// (none: eager's).
+// A healthy result under the hypothesis: the interpreter in f32, every reduction in the first of
+// `orders` that fits (none: eager's).
 std::vector<ir::Tensor> healthy_twin(const ir::Graph& graph, const GivenValues& given,
                                      const std::vector<ir::ValueId>& wanted,
                                      const PrecisionHypothesis& hypothesis,

@@ -42,7 +42,8 @@ TextEdit both(TextEdit a, TextEdit b) {
 TextEdit either(TextEdit a, TextEdit b) {
   return [=](std::string& source) { return a(source) || b(source); };
 }
-// Rewrites the initialiser of the variable called `name`: "const float NAME = OLD;" becomes edit(OLD).
+// Rewrites the initialiser of the variable called `name`: "const float NAME = OLD;" becomes
+// edit(OLD).
 TextEdit initialiser(std::string name, std::function<std::string(const std::string& old)> edit) {
   return [=](std::string& source) {
     const std::string head = "const float " + name + " = ";
@@ -96,7 +97,8 @@ FaultKind text(std::string name, TextEdit edit) {
 
 // --- Other levels ----------------------------------------------------------------------------
 
-FaultKind lowering(std::string name, std::string level, std::function<bool(const ir::Node&, LoweredKernel&)> edit) {
+FaultKind lowering(std::string name, std::string level,
+                   std::function<bool(const ir::Node&, LoweredKernel&)> edit) {
   FaultKind kind;
   kind.name = std::move(name);
   kind.level = std::move(level);
@@ -110,12 +112,14 @@ FaultKind lowering(std::string name, std::string level, std::function<bool(const
   return kind;
 }
 // Sets integer arguments of that name where they have another value.
-std::function<bool(const ir::Node&, LoweredKernel&)> arguments(std::vector<std::string> names, std::int64_t value) {
+std::function<bool(const ir::Node&, LoweredKernel&)> arguments(std::vector<std::string> names,
+                                                               std::int64_t value) {
   return [=](const ir::Node&, LoweredKernel& kernel) {
     bool changed = false;
     for (codegen::Launch& launch : kernel.launches)
       for (Argument& argument : launch.arguments)
-        if (std::find(names.begin(), names.end(), argument.name) != names.end() && argument.integer != value) {
+        if (std::find(names.begin(), names.end(), argument.name) != names.end() &&
+            argument.integer != value) {
           argument.integer = value;
           changed = true;
         }
@@ -187,7 +191,8 @@ bool relu_before_add(ir::Graph& body) {
 bool pad_moved(ir::Graph& body) {
   for (std::uint32_t i = 0; i < body.node_count(); ++i) {
     ir::Node& node = body.mutable_node({i});
-    if (node.op != ir::Op::kConv2d || node.ints("pad") != std::vector<std::int64_t>{1, 1, 1, 1}) continue;
+    if (node.op != ir::Op::kConv2d || node.ints("pad") != std::vector<std::int64_t>{1, 1, 1, 1})
+      continue;
     node.set("pad", std::vector<std::int64_t>{2, 1, 0, 1});
     return true;
   }
@@ -255,9 +260,11 @@ std::vector<FaultKind> make_kinds() {
     --grid[0];
     return true;
   }));
-  k.push_back(lowering("stride ignored", "launch arguments", arguments({"stride_h", "stride_w"}, 1)));
+  k.push_back(
+      lowering("stride ignored", "launch arguments", arguments({"stride_h", "stride_w"}, 1)));
   k.push_back(lowering("padding ignored", "launch arguments", arguments({"pad_h", "pad_w"}, 0)));
-  k.push_back(lowering("batch stride of another layout", "launch arguments", arguments({"xs_n"}, 0)));
+  k.push_back(
+      lowering("batch stride of another layout", "launch arguments", arguments({"xs_n"}, 0)));
   // Memory plan.
   FaultKind recycled;
   recycled.name = "the addend's buffer was recycled";
@@ -267,7 +274,8 @@ std::vector<FaultKind> make_kinds() {
     faults.operands = [done](const ir::Node&, std::vector<DeviceTensor>& operands) {
       *done = true;
       for (std::size_t i = operands.size(); i-- > 1;)
-        if (operands[i].type().shape == operands[0].type().shape && operands[i].data() != operands[0].data()) {
+        if (operands[i].type().shape == operands[0].type().shape &&
+            operands[i].data() != operands[0].data()) {
           operands[i] = operands[0];
           return;
         }
@@ -276,16 +284,22 @@ std::vector<FaultKind> make_kinds() {
   };
   k.push_back(recycled);
   // CUDA text.
-  k.push_back(text("last k dropped", replaced("index_t end = positions;", "index_t end = positions - 1;")));
-  k.push_back(text("k tail read past the end",
-                   both(replaced("channel0 + c < channels", "(channel0 + c < channels || image == 0)"),
-                        replaced("kk < steps; ++kk", "kk < (steps + 9 < 32 ? steps + 9 : 32); ++kk"))));
+  k.push_back(
+      text("last k dropped", replaced("index_t end = positions;", "index_t end = positions - 1;")));
+  k.push_back(
+      text("k tail read past the end",
+           both(replaced("channel0 + c < channels", "(channel0 + c < channels || image == 0)"),
+                replaced("kk < steps; ++kk", "kk < (steps + 9 < 32 ? steps + 9 : 32); ++kk"))));
   k.push_back(text("wrong halo", replaced(">= 0 && y0", "> 0 && y0")));
-  k.push_back(text("tile shifted by a row", replaced("pixel = m0 + load_m;", "pixel = m0 + load_m + (m0 == 0 ? out_w : 0);")));
-  k.push_back(text("stale tile", either(replaced("if (row < steps) {", "if (row < steps && k0 == 0) {"),
-                                        replaced("if (there) {", "if (there && k0 == 0) {"))));
-  k.push_back(text("channels swapped", replaced("index_t column = column0 + n;",
-                                                "index_t column = column0 + (n < 2 ? 1 - n : n);")));
+  k.push_back(
+      text("tile shifted by a row",
+           replaced("pixel = m0 + load_m;", "pixel = m0 + load_m + (m0 == 0 ? out_w : 0);")));
+  k.push_back(
+      text("stale tile", either(replaced("if (row < steps) {", "if (row < steps && k0 == 0) {"),
+                                replaced("if (there) {", "if (there && k0 == 0) {"))));
+  k.push_back(
+      text("channels swapped", replaced("index_t column = column0 + n;",
+                                        "index_t column = column0 + (n < 2 ? 1 - n : n);")));
   k.push_back(text("bias missing", initialiser("biased", [](const std::string& old) {
                      return old.starts_with("__fadd_rn(") ? std::string("sum") : std::string();
                    })));
@@ -293,31 +307,41 @@ std::vector<FaultKind> make_kinds() {
                      const std::size_t at = old.find(", ");
                      if (at == std::string::npos || old.back() != ')') return std::string();
                      const std::string bias = old.substr(at + 2, old.size() - at - 3);
-                     return old.substr(0, at + 2) + "column == 1 ? 2.0f * " + bias + " : " + bias + ")";
+                     return old.substr(0, at + 2) + "column == 1 ? 2.0f * " + bias + " : " + bias +
+                            ")";
                    })));
   k.push_back(text("relu lost", rectifier([](const std::string& x) { return x; })));
   k.push_back(text("residual added twice", initialiser("t0", [](const std::string& old) {
-                     return old.starts_with("__fadd_rn(v0") ? "__fadd_rn(" + old + ", v0)" : std::string();
+                     return old.starts_with("__fadd_rn(v0") ? "__fadd_rn(" + old + ", v0)"
+                                                            : std::string();
                    })));
-  k.push_back(text("residual missed", initialiser("v0", [](const std::string&) { return std::string("0.0f"); })));
-  k.push_back(text("double rounding", replaced("float rounded(float total) { return total; }",
-                                               "float rounded(float total) { return "
-                                               "__uint_as_float((__float_as_uint(total) + 0x40u) & 0xFFFFFF80u); }")));
-  k.push_back(text("wrong dtype",
-                   either(replaced("float operand(float x) { return x; }",
-                                   "float operand(float x) { return __uint_as_float(__float_as_uint(x) & 0xFFFFE000u); }"),
-                          either(replaced("& 0xFFFFE000u);\n}", "& 0xFFFF0000u);\n}"),
-                                 replaced("& 0xFFFFE000u); }", "& 0xFFFF0000u); }")))));
+  k.push_back(text("residual missed",
+                   initialiser("v0", [](const std::string&) { return std::string("0.0f"); })));
+  k.push_back(text("double rounding",
+                   replaced("float rounded(float total) { return total; }",
+                            "float rounded(float total) { return "
+                            "__uint_as_float((__float_as_uint(total) + 0x40u) & 0xFFFFFF80u); }")));
+  k.push_back(
+      text("wrong dtype", either(replaced("float operand(float x) { return x; }",
+                                          "float operand(float x) { return "
+                                          "__uint_as_float(__float_as_uint(x) & 0xFFFFE000u); }"),
+                                 either(replaced("& 0xFFFFE000u);\n}", "& 0xFFFF0000u);\n}"),
+                                        replaced("& 0xFFFFE000u); }", "& 0xFFFF0000u); }")))));
   k.push_back(text("one element off by 5e-4", store([](const std::string& value) {
                      return "at == 77 ? __fadd_rn(" + value + ", 5e-4f) : " + value;
                    })));
-  k.push_back(text("batch above 0 wrong", replaced("x_base = image * xs_n", "x_base = (image > 0 ? image - 1 : 0) * xs_n")));
-  k.push_back(text("uninitialised accumulator", replaced("start(acc[i][j], 0.0f)",
-                                                         "start(acc[i][j], __uint_as_float(0x3A000000u + t * 977u))")));
-  k.push_back(text("offset overflows its type",
-                   replaced("index_t at = x_base + (channel0 + c) * xs_c;",
-                            "index_t at = x_base + (index_t)(unsigned char)((channel0 + c) * xs_c);")));
-  FaultKind swallowed = text("NaN swallowed", rectifier([](const std::string& x) { return x + " > 0.0f ? " + x + " : 0.0f"; }));
+  k.push_back(text("batch above 0 wrong", replaced("x_base = image * xs_n",
+                                                   "x_base = (image > 0 ? image - 1 : 0) * xs_n")));
+  k.push_back(text("uninitialised accumulator",
+                   replaced("start(acc[i][j], 0.0f)",
+                            "start(acc[i][j], __uint_as_float(0x3A000000u + t * 977u))")));
+  k.push_back(
+      text("offset overflows its type",
+           replaced("index_t at = x_base + (channel0 + c) * xs_c;",
+                    "index_t at = x_base + (index_t)(unsigned char)((channel0 + c) * xs_c);")));
+  FaultKind swallowed =
+      text("NaN swallowed",
+           rectifier([](const std::string& x) { return x + " > 0.0f ? " + x + " : 0.0f"; }));
   swallowed.nan_input = true;
   k.push_back(swallowed);
   FaultKind barrier = text("barrier missing", replaced("    __syncthreads();\n", ""));
@@ -398,7 +422,8 @@ CertifyModel certify_model(int shape, std::uint64_t seed) {
     const ir::Value& value = model.graph.value(id);
     ir::Tensor tensor(ir::DType::kF32, value.type.shape);
     // Signed, rectified and positive data in turn.
-    const Distribution kinds[] = {Distribution::kRandom, Distribution::kRelu, Distribution::kUniform};
+    const Distribution kinds[] = {Distribution::kRandom, Distribution::kRelu,
+                                  Distribution::kUniform};
     fill(kinds[seed % 3], seed, value.name, tensor.data_mut<float>());
     model.inputs.push_back({value.name, tensor});
   }

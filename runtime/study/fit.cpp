@@ -13,8 +13,8 @@ namespace {
 using compare::Evidence;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLimit = 6;          // numerics.md 4.2: |z| <= 6 is explained by order
-constexpr double kFar = 1e18;         // a residual where rounding has no variance at all
+constexpr double kLimit = 6;   // numerics.md 4.2: |z| <= 6 is explained by order
+constexpr double kFar = 1e18;  // a residual where rounding has no variance at all
 
 bool all_representable(const ir::Tensor& tensor, Hypothesis type) {
   const auto data = tensor.data<float>();
@@ -25,7 +25,8 @@ bool all_representable(const ir::Tensor& tensor, Hypothesis type) {
 
 // Half a step of the type a result was stored in.
 double storage_step(double x, Hypothesis type) {
-  const int bits = type == Hypothesis::kBf16 ? 7 : 10, lowest = type == Hypothesis::kF16 ? -14 : -126;
+  const int bits = type == Hypothesis::kBf16 ? 7 : 10,
+            lowest = type == Hypothesis::kF16 ? -14 : -126;
   return std::ldexp(1.0, std::max(x == 0 ? lowest : std::ilogb(x), lowest) - bits) / 2;
 }
 
@@ -54,7 +55,8 @@ double largest(const std::vector<double>& z) {
   return top;
 }
 
-Visible visible_errors(const std::vector<double>& variance, double limit, const ir::Tensor& expected) {
+Visible visible_errors(const std::vector<double>& variance, double limit,
+                       const ir::Tensor& expected) {
   Visible v;
   std::vector<double> tolerance;
   double squares = 0, count = 0;
@@ -84,10 +86,12 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   const auto e = expected.value.data<double>();
   const auto v = expected.variance.data<double>();
   const std::size_t count = a.size();
-  // The result may be stored in the 16-bit type: the file says so, or all its values are of the hypothesis' type.
+  // The result may be stored in the 16-bit type: the file says so, or all its values are of the
+  // hypothesis' type.
   std::optional<Hypothesis> stored;
   if (file.dtype() == ir::DType::kF16) stored = Hypothesis::kF16;
-  if ((operands == Hypothesis::kF16 || operands == Hypothesis::kBf16) && all_representable(observed, operands))
+  if ((operands == Hypothesis::kF16 || operands == Hypothesis::kBf16) &&
+      all_representable(observed, operands))
     stored = operands;
   std::vector<double> variance(v.begin(), v.end());
   if (stored)
@@ -101,9 +105,9 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   std::vector<bool> near_overflow(count);
   const double brink = static_cast<double>(std::numeric_limits<float>::max()) * 0x1p-24;
   for (std::size_t i = 0; i < count; ++i)
-    near_overflow[i] =
-        std::isfinite(e[i]) && (expected.bound.defined() ? expected.bound.data<double>()[i] >= brink
-                                                         : std::isfinite(v[i]) && std::sqrt(v[i]) > brink);
+    near_overflow[i] = std::isfinite(e[i]) &&
+                       (expected.bound.defined() ? expected.bound.data<double>()[i] >= brink
+                                                 : std::isfinite(v[i]) && std::sqrt(v[i]) > brink);
   ir::Tensor should_be = expected.value;
   if (stored) {  // overflow of the narrow type is right
     const ir::Tensor narrow = expected.value.converted(ir::DType::kF32);
@@ -114,8 +118,12 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   }
   out.specials = compare::count_specials(observed, should_be, &near_overflow);
 
-  compare::Residual r{observed.shape(), residual(observed, expected.value, variance),
-                      std::vector<double>(e.begin(), e.end()), {}, kLimit, expected.direct};
+  compare::Residual r{observed.shape(),
+                      residual(observed, expected.value, variance),
+                      std::vector<double>(e.begin(), e.end()),
+                      {},
+                      kLimit,
+                      expected.direct};
   double squares = 0, difference = 0, size = 0, used = 0;
   bool within_bound = expected.bound.defined();
   for (std::size_t i = 0; i < count; ++i) {
@@ -126,14 +134,15 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
     size += e[i] * e[i];
     if (!std::isnan(r.z[i])) squares += r.z[i] * r.z[i];
     if (!expected.bound.defined()) continue;
-    const double bound = expected.bound.data<double>()[i] + (stored ? storage_step(e[i], *stored) : 0);
+    const double bound =
+        expected.bound.data<double>()[i] + (stored ? storage_step(e[i], *stored) : 0);
     within_bound = within_bound && d <= bound;
     if (d > 0) used = std::max(used, d / bound);
   }
   std::vector<double> distances;
   for (std::size_t i = 0; i < count; ++i) {
     const double d = std::fabs(a[i] - e[i]);
-    if (e[i] != 0 && !std::isnan(d)) distances.push_back(d);
+    if ((e[i] != 0 || a[i] != 0) && !std::isnan(d)) distances.push_back(d);
   }
   const auto nearer = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() * 3 / 4);
   if (nearer != distances.end()) {
@@ -147,7 +156,8 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   s.z_max = largest(r.z);
   s.bound_used = used;
 
-  // Healthy twins are needed where the statistics are in question: beyond the limit, or for structure.
+  // Healthy twins are needed where the statistics are in question: beyond the limit, or for
+  // structure.
   const bool hopeless = out.specials.accusing() || (s.z_max > 1e4 && !within_bound);
   if (!hopeless && (s.z_max > kLimit || expected.direct)) {
     double reached = 0;
@@ -156,7 +166,8 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
       reached = std::max(reached, largest(r.twins.back()));
     }
     // Where twins go further than as many normal values would, so may the file.
-    const double normal = compare::expected_largest(static_cast<double>(count) * static_cast<double>(twin_count));
+    const double normal =
+        compare::expected_largest(static_cast<double>(count) * static_cast<double>(twin_count));
     if (reached < kFar) s.limit = kLimit * std::max(1.0, reached / normal);
   }
   r.limit = s.limit;
@@ -164,7 +175,8 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   if (!hopeless || s.beyond > 0) out.structure = compare::find_structure(r);
   const bool statistical = s.beyond == 0;
   const bool type_fits = !hypothesis.storage || stored == operands;  // a stored f16 is an f16
-  s.accepted = type_fits && !out.specials.accusing() && out.structure.empty() && (statistical || within_bound);
+  s.accepted = type_fits && !out.specials.accusing() && out.structure.empty() &&
+               (statistical || within_bound);
   if (s.accepted) s.evidence = statistical ? Evidence::kStatistical : Evidence::kBounded;
   out.visible = visible_errors(variance, s.limit, expected.value);
   return out;

@@ -1,4 +1,5 @@
-// One value of one file against what one hypothesis expects: the numbers, and whether it is accepted (judge.h).
+// One value of one file against what one hypothesis expects: the numbers, and whether it is
+// accepted (judge.h).
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ struct Fit {
 using TwinSource = std::function<std::vector<ir::Tensor>(std::size_t count)>;
 
 // `observed`: f32, f16 or f64 as the file holds it.
-Fit fit(const ir::Tensor& observed, const Expectation& expected, const PrecisionHypothesis& hypothesis,
-        std::size_t twin_count, const TwinSource& twins);
+Fit fit(const ir::Tensor& observed, const Expectation& expected,
+        const PrecisionHypothesis& hypothesis, std::size_t twin_count, const TwinSource& twins);
 
 }  // namespace driftc::runtime::study

@@ -26,11 +26,13 @@ struct Prediction {
   std::vector<std::vector<ir::Tensor>> twins;  // by twin, then by wanted value
 };
 
-// Orders whose results are held against a file and calibrate the limit: the three shapes of sums that libraries use.
+// Orders whose results are held against a file and calibrate the limit: the three shapes of sums
+// that libraries use.
 const std::vector<std::vector<ir::ReductionOrder>>& twin_orders() {
   static const auto orders = [] {
     std::vector<std::vector<ir::ReductionOrder>> out;
-    for (const char* list : {"", "rsc.fma,k.split4.fma,hw.lanes8.add", "rsc.lanes8.muladd,k.lanes8.muladd,hw.acc4.add"}) {
+    for (const char* list : {"", "rsc.fma,k.split4.fma,hw.lanes8.add",
+                             "rsc.lanes8.muladd,k.lanes8.muladd,hw.acc4.add"}) {
       if (*list == 0) {
         out.emplace_back();
         continue;
@@ -47,15 +49,19 @@ const std::vector<std::vector<ir::ReductionOrder>>& twin_orders() {
 std::string twin_name(std::size_t i) {
   if (i == 0) return "eager";
   std::string out;
-  for (const ir::ReductionOrder& order : twin_orders()[i]) out += (out.empty() ? "" : ", ") + to_string(order);
+  for (const ir::ReductionOrder& order : twin_orders()[i])
+    out += (out.empty() ? "" : ", ") + to_string(order);
   return out;
 }
 
 Cause cause_of(const PrecisionHypothesis& h, const std::string& node) {
-  if (h.operands == Hypothesis::kF32) return {CauseKind::kReductionOrder, node, "another order of the sums"};
-  if (h.operands == Hypothesis::kFtz) return {CauseKind::kFlushToZero, node, "subnormals flushed to zero"};
+  if (h.operands == Hypothesis::kF32)
+    return {CauseKind::kReductionOrder, node, "another order of the sums"};
+  if (h.operands == Hypothesis::kFtz)
+    return {CauseKind::kFlushToZero, node, "subnormals flushed to zero"};
   if (h.storage)
-    return {CauseKind::kIntermediateRounding, node, fmt::format("values stored as {}", runtime::name_of(h.operands))};
+    return {CauseKind::kIntermediateRounding, node,
+            fmt::format("values stored as {}", runtime::name_of(h.operands))};
   return {CauseKind::kInputRounding, node, "operands of products in " + name_of(h)};
 }
 Verdict rung_of(const PrecisionHypothesis& h) {
@@ -119,16 +125,20 @@ class Judge {
     given_.resize(graph_.value_count());
     for (const NamedTensor& input : inputs) {
       const auto id = graph_.find(input.name);
-      if (!id) return input_error("the model has no value '" + input.name + "'", name_hint(input.name, value_names()));
+      if (!id)
+        return input_error("the model has no value '" + input.name + "'",
+                           name_hint(input.name, value_names()));
       const ir::Value& value = graph_.value(*id);
       if (settings_.node.empty() && value.producer)
         return input_error(fmt::format("'{}' is no input of the model", input.name),
                            "--at NODE judges one node on given operands");
       if (input.tensor.shape() != value.type.shape)
         return input_error(fmt::format("'{}' has shape {}, the model needs {}", input.name,
-                                       to_string(input.tensor.shape()), to_string(value.type.shape)));
-      given_[id->index] = input.tensor.dtype() == ir::DType::kI64 ? input.tensor
-                                                                  : input.tensor.converted(ir::DType::kF32);
+                                       to_string(input.tensor.shape()),
+                                       to_string(value.type.shape)));
+      given_[id->index] = input.tensor.dtype() == ir::DType::kI64
+                              ? input.tensor
+                              : input.tensor.converted(ir::DType::kF32);
       report_.inputs.push_back(describe_input(input.name, given_[id->index]));
     }
     return {};
@@ -140,12 +150,14 @@ class Judge {
     } else {
       const auto id = graph_.find(settings_.node);
       if (!id)
-        return input_error("the model has no node '" + settings_.node + "'", name_hint(settings_.node, value_names()));
+        return input_error("the model has no node '" + settings_.node + "'",
+                           name_hint(settings_.node, value_names()));
       wanted_.push_back(*id);
     }
     for (ir::ValueId v : wanted_)
       if (!graph_.value(v).producer || graph_.is_constant(v))
-        return input_error(fmt::format("'{}' is no result of a node: there is nothing to judge", graph_.value(v).name));
+        return input_error(fmt::format("'{}' is no result of a node: there is nothing to judge",
+                                       graph_.value(v).name));
     for (ir::NodeId id : cone_of(graph_, given_, wanted_))
       for (ir::ValueId v : graph_.node(id).operands)
         if (!given_[v.index].defined() && !graph_.value(v).producer)
@@ -160,15 +172,19 @@ class Judge {
       const ir::Value& value = graph_.value(v);
       const NamedTensor* found = nullptr;
       for (const NamedTensor& result : results)
-        if (result.name == value.name || (result.name.empty() && wanted_.size() == 1)) found = &result;
-      if (found == nullptr) return input_error(fmt::format("no result for '{}' is given", value.name));
+        if (result.name == value.name || (result.name.empty() && wanted_.size() == 1))
+          found = &result;
+      if (found == nullptr)
+        return input_error(fmt::format("no result for '{}' is given", value.name));
       if (found->tensor.shape() != value.type.shape)
-        return input_error(fmt::format("the result for '{}' has shape {}, the model makes {}", value.name,
-                                       to_string(found->tensor.shape()), to_string(value.type.shape)),
-                           "the verdict is invalid: the two do not compute the same value");
+        return input_error(
+            fmt::format("the result for '{}' has shape {}, the model makes {}", value.name,
+                        to_string(found->tensor.shape()), to_string(value.type.shape)),
+            "the verdict is invalid: the two do not compute the same value");
       if ((found->tensor.dtype() == ir::DType::kI64) != (value.type.dtype == ir::DType::kI64))
         return input_error(fmt::format("the result for '{}' is {}, the model makes {}", value.name,
-                                       ir::name_of(found->tensor.dtype()), ir::name_of(value.type.dtype)));
+                                       ir::name_of(found->tensor.dtype()),
+                                       ir::name_of(value.type.dtype)));
       out.push_back(found->tensor);
     }
     return out;
@@ -205,9 +221,11 @@ class Judge {
   std::vector<ir::Tensor> twins(std::size_t index, std::size_t value, std::size_t count) {
     Prediction& p = predictions_[index];
     while (p.twins.size() < count) {
-      if (services_.progress) services_.progress(fmt::format("running {} as {}", name_of(p.hypothesis), twin_name(p.twins.size())));
-      p.twins.push_back(healthy_twin(graph_, given_, floating(), p.hypothesis, twin_orders()[p.twins.size()],
-                                     services_.pool));
+      if (services_.progress)
+        services_.progress(
+            fmt::format("running {} as {}", name_of(p.hypothesis), twin_name(p.twins.size())));
+      p.twins.push_back(healthy_twin(graph_, given_, floating(), p.hypothesis,
+                                     twin_orders()[p.twins.size()], services_.pool));
     }
     std::vector<ir::Tensor> out;
     for (std::size_t i = 0; i < count; ++i) out.push_back(p.twins[i][value]);
@@ -223,7 +241,8 @@ class Judge {
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       if (graph_.value(wanted_[i]).type.dtype != ir::DType::kI64) observed.push_back(results[i]);
     for (std::size_t h = 0; prediction(h) != nullptr; ++h) {
-      // At a node all hypotheses are shown; a graph costs more, and nothing is asked once f32 explains it.
+      // At a node all hypotheses are shown; a graph costs more, and nothing is asked once f32
+      // explains it.
       if (h == 1 && !direct() && fits_statistically(fits[0])) break;
       std::vector<Fit> row;
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -234,15 +253,18 @@ class Judge {
       fits.push_back(std::move(row));
     }
     const auto [chosen, accepted] = choose(fits);
-    const PrecisionHypothesis hypothesis = hypotheses_.empty() ? PrecisionHypothesis{} : hypotheses_[chosen];
+    const PrecisionHypothesis hypothesis =
+        hypotheses_.empty() ? PrecisionHypothesis{} : hypotheses_[chosen];
     file.precision = name_of(hypothesis);
     bool all_identical = true, all_replayed = true;
     Evidence weakest = Evidence::kBits;
     for (std::size_t i = 0; i < values.size(); ++i) {
       JudgedValue value = describe(values[i], observed[i], chosen, fits, i);
-      all_identical = all_identical && value.same_bits_as == "eager" && hypothesis.operands == Hypothesis::kF32;
+      all_identical =
+          all_identical && value.same_bits_as == "eager" && hypothesis.operands == Hypothesis::kF32;
       all_replayed = all_replayed && !value.same_bits_as.empty();
-      weakest = std::max(weakest, value.accepted ? fits[chosen][i].summary.evidence : Evidence::kNone);
+      weakest =
+          std::max(weakest, value.accepted ? fits[chosen][i].summary.evidence : Evidence::kNone);
       file.values.push_back(std::move(value));
     }
     const bool integers_equal = integer_results_equal(results);
@@ -250,14 +272,16 @@ class Judge {
       file.verdict = Verdict::kUnexplained;
       file.evidence = Evidence::kNone;
       for (const JudgedValue& value : file.values)
-        if (value.specials.accusing()) file.causes.push_back({CauseKind::kSpecials, value.name, value.special_words[0]});
+        if (value.specials.accusing())
+          file.causes.push_back({CauseKind::kSpecials, value.name, value.special_words[0]});
     } else if (all_identical) {
       file.verdict = Verdict::kIdentical;
       file.evidence = Evidence::kBits;
     } else {
       file.verdict = rung_of(hypothesis);
       file.evidence = all_replayed ? Evidence::kReplayed : weakest;
-      file.causes.push_back(cause_of(hypothesis, values.size() == 1 ? graph_.value(values[0]).name : ""));
+      file.causes.push_back(
+          cause_of(hypothesis, values.size() == 1 ? graph_.value(values[0]).name : ""));
     }
     return file;
   }
@@ -268,15 +292,17 @@ class Judge {
     });
   }
 
-  // f32 where it fits; else the nearest of those inside their statistical bounds; else the nearest of all, which counts
-  // when it lies inside the bound for any order. (That bound alone would pass TF32 as f32 from K of about 2,300 on.)
+  // f32 where it fits; else the nearest of those inside their statistical bounds; else the nearest
+  // of all, which counts when it lies inside the bound for any order. (That bound alone would pass
+  // TF32 as f32 from K of about 2,300 on.)
   static std::pair<std::size_t, bool> choose(const std::vector<std::vector<Fit>>& fits) {
     if (fits.empty() || fits_statistically(fits[0])) return {0, true};
     // A result whose specials do not match is at no distance.
     const auto largest = [&](std::size_t h, double HypothesisFit::*figure) {
       double d = 0;
       for (const Fit& f : fits[h])
-        d = f.specials.accusing() ? std::numeric_limits<double>::infinity() : std::max(d, f.summary.*figure);
+        d = f.specials.accusing() ? std::numeric_limits<double>::infinity()
+                                  : std::max(d, f.summary.*figure);
       return d;
     };
     const auto distance = [&](std::size_t h) { return largest(h, &HypothesisFit::typical); };
@@ -330,12 +356,15 @@ class Judge {
     value.visible = best.visible;
     const ir::Tensor narrow = observed.converted(ir::DType::kF32);
     const Expectation& expected = predictions_[chosen].expected[index];
-    value.worst = compare::measure(narrow, expected.value.converted(ir::DType::kF32), &expected.value, 3).worst;
+    value.worst =
+        compare::measure(narrow, expected.value.converted(ir::DType::kF32), &expected.value, 3)
+            .worst;
     value.classes = compare::class_changes(expected.value.converted(ir::DType::kF32), narrow);
     const bool all_twins = predictions_[chosen].twins.size() >= twin_orders().size();
     const auto known = twins(chosen, index, all_twins ? twin_orders().size() : 1);
     for (std::size_t i = 0; i < known.size() && value.same_bits_as.empty(); ++i)
-      if (observed.dtype() == ir::DType::kF32 && ir::same_bits(known[i], observed)) value.same_bits_as = twin_name(i);
+      if (observed.dtype() == ir::DType::kF32 && ir::same_bits(known[i], observed))
+        value.same_bits_as = twin_name(i);
     return value;
   }
 
@@ -353,9 +382,11 @@ class Judge {
       if (!pair.classes) pair.classes = compare::class_changes(x, y);
     }
     const JudgedFile &fa = report_.files[0], &fb = report_.files[1];
-    const bool wrong_a = fa.verdict == Verdict::kUnexplained, wrong_b = fb.verdict == Verdict::kUnexplained;
+    const bool wrong_a = fa.verdict == Verdict::kUnexplained,
+               wrong_b = fb.verdict == Verdict::kUnexplained;
     if (equal) {
-      pair.words = wrong_a ? "the two files hold the same bits, and neither is a result of this model on these inputs"
+      pair.words = wrong_a ? "the two files hold the same bits, and neither is a result of this "
+                             "model on these inputs"
                            : "the two files hold the same bits";
       return pair;
     }
@@ -363,9 +394,11 @@ class Judge {
       pair.verdict = Verdict::kUnexplained;
       pair.evidence = Evidence::kNone;
       pair.words = wrong_a && wrong_b ? "neither file is a correct result in any precision tried"
-                   : wrong_a          ? "A is no correct result in any precision tried; B is, in " + fb.precision
-                                      : "B is no correct result in any precision tried; A is, in " + fa.precision;
-      for (const JudgedFile* f : {&fa, &fb}) pair.causes.insert(pair.causes.end(), f->causes.begin(), f->causes.end());
+                   : wrong_a
+                       ? "A is no correct result in any precision tried; B is, in " + fb.precision
+                       : "B is no correct result in any precision tried; A is, in " + fa.precision;
+      for (const JudgedFile* f : {&fa, &fb})
+        pair.causes.insert(pair.causes.end(), f->causes.begin(), f->causes.end());
       if (!wrong_a || !wrong_b) pair.causes.clear();
       return pair;
     }
@@ -374,14 +407,17 @@ class Judge {
     if (fa.precision == fb.precision) {
       pair.verdict = Verdict::kOrder;
       pair.causes = {{CauseKind::kReductionOrder, node, "another order of the sums"}};
-      pair.words = fmt::format("both are {} results; they differ by the order of sums (another system, or a run that "
-                               "does not repeat)", fa.precision);
+      pair.words = fmt::format(
+          "both are {} results; they differ by the order of sums (another system, or a run that "
+          "does not repeat)",
+          fa.precision);
       return pair;
     }
     pair.verdict = Verdict::kPrecision;
     for (const JudgedFile* f : {&fa, &fb})
       for (const Cause& cause : f->causes)
-        if (compare::rung_of(cause.kind) == Verdict::kPrecision || cause.kind == CauseKind::kIntermediateRounding) {
+        if (compare::rung_of(cause.kind) == Verdict::kPrecision ||
+            cause.kind == CauseKind::kIntermediateRounding) {
           pair.causes.push_back(cause);
           pair.causes.back().detail = fmt::format("{}: {}", f == &fa ? "A" : "B", cause.detail);
         }
@@ -407,9 +443,11 @@ Result<JudgeReport> judge(const ir::Graph& graph, const std::vector<NamedTensor>
   return Judge(graph, settings, services).run(inputs, a, b);
 }
 
-Result<std::vector<JudgedFile>> judge_results(const ir::Graph& graph, const std::vector<NamedTensor>& inputs,
+Result<std::vector<JudgedFile>> judge_results(const ir::Graph& graph,
+                                              const std::vector<NamedTensor>& inputs,
                                               const std::vector<std::vector<NamedTensor>>& results,
-                                              const JudgeSettings& settings, const Services& services) {
+                                              const JudgeSettings& settings,
+                                              const Services& services) {
   return Judge(graph, settings, services).run_all(inputs, results);
 }
 

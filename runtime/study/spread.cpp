@@ -95,7 +95,8 @@ Uncertain Spread::given(const ir::Tensor& tensor) const {
 Uncertain Spread::stored(Uncertain value) const {
   if (storage_ == Hypothesis::kF32) return value;
   const ir::Tensor before = variance_or_zero(value);
-  // Whether an implementation rounds here or keeps f32 up to the next op is not known: one more rounding, q^2 / 12.
+  // Whether an implementation rounds here or keeps f32 up to the next op is not known: one more
+  // rounding, q^2 / 12.
   value.variance = map(value.value, before, [&](double x, double v) {
     const double q = step(x, storage_);
     return rounded_variance(x, v, storage_) + q * q / 12;
@@ -109,7 +110,9 @@ Uncertain Spread::stored(Uncertain value) const {
 Uncertain Spread::rounded_operand(const Uncertain& x, Hypothesis rounding) const {
   if (rounding == Hypothesis::kF32) return x;
   Uncertain out;
-  out.value = map(x.value, [&](double v) { return static_cast<double>(rounded(static_cast<float>(v), rounding)); });
+  out.value = map(x.value, [&](double v) {
+    return static_cast<double>(rounded(static_cast<float>(v), rounding));
+  });
   if (x.variance.defined())
     out.variance = map(x.value, x.variance, [&](double v, double variance) {
       return rounded_variance(v, variance, rounding);
@@ -117,15 +120,18 @@ Uncertain Spread::rounded_operand(const Uncertain& x, Hypothesis rounding) const
   return out;
 }
 
-Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis rounding) const {
+Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands,
+                           Hypothesis rounding) const {
   const ir::Node& node = graph_.node(id);
-  const Uncertain x = rounded_operand(operands[0], rounding), w = rounded_operand(operands[1], rounding);
+  const Uncertain x = rounded_operand(operands[0], rounding),
+                  w = rounded_operand(operands[1], rounding);
   const bool gemm = node.op == ir::Op::kGemm;
   const double alpha = gemm ? node.number("alpha") : 1;
   ir::Shape w_shape = w.value.shape();
   double terms = 1;  // of one sum
   if (ir::info(node.op).op_class == ir::OpClass::conv || node.op == ir::Op::kConv1x1Matmul) {
-    for (std::size_t axis = 1; axis < w_shape.rank(); ++axis) terms *= static_cast<double>(w_shape[axis]);
+    for (std::size_t axis = 1; axis < w_shape.rank(); ++axis)
+      terms *= static_cast<double>(w_shape[axis]);
   } else {
     const bool transposed = gemm && node.integer("trans_a") != 0;
     terms = static_cast<double>(x.value.shape()[x.value.shape().rank() - (transposed ? 2 : 1)]);
@@ -141,8 +147,9 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands, H
   // sum w^2 (V_x + c x^2): inherited, and Q times the share of one term.
   const double c = kRounding * (terms / 6 + 1);
   const ir::Tensor vx = x.variance;
-  ir::Tensor spread_x = vx.defined() ? map(x.value, vx, [&](double v, double s) { return s + c * v * v; })
-                                     : map(x.value, [&](double v) { return c * v * v; });
+  ir::Tensor spread_x = vx.defined()
+                            ? map(x.value, vx, [&](double v, double s) { return s + c * v * v; })
+                            : map(x.value, [&](double v) { return c * v * v; });
   ir::Tensor variance = with(std::move(spread_x), square(w.value), nullptr);
   if (w.variance.defined()) {
     const ir::Tensor other = with(square(x.value), w.variance, nullptr);
@@ -155,9 +162,10 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands, H
   for (std::size_t i = 0; i < out.size(); ++i) {
     const double b = y[i] - s[i];
     const double bias_first = has_bias ? std::max(0.0, terms * (b * b + b * s[i])) : 0;
-    out[i] = std::fabs(alpha * v[i]) +
-             kRounding * (terms / 3 * s[i] * s[i] + bias_first + after * (y[i] * y[i] + s[i] * s[i])) +
-             kTiny * terms;
+    out[i] =
+        std::fabs(alpha * v[i]) +
+        kRounding * (terms / 3 * s[i] * s[i] + bias_first + after * (y[i] * y[i] + s[i] * s[i])) +
+        kTiny * terms;
   }
   // A bias that is not constant brings its own.
   if (has_bias && operands[2].variance.defined()) {
@@ -181,9 +189,10 @@ Uncertain Spread::mean_node(ir::NodeId id, const Uncertain& x) const {
     for (std::int64_t k : node.ints("kernel")) taps *= static_cast<double>(k);
   }
   const double c = kRounding * (taps / 6 + 1);
-  const ir::Tensor per_term = x.variance.defined()
-                                  ? map(x.value, x.variance, [&](double v, double s) { return s + c * v * v; })
-                                  : map(x.value, [&](double v) { return c * v * v; });
+  const ir::Tensor per_term =
+      x.variance.defined()
+          ? map(x.value, x.variance, [&](double v, double s) { return s + c * v * v; })
+          : map(x.value, [&](double v) { return c * v * v; });
   const ir::Tensor sums = eval(id, {per_term});  // divided by the count once
   ir::Tensor variance(ir::DType::kF64, value.shape());
   auto out = variance.data_mut<double>();
@@ -200,12 +209,14 @@ Uncertain Spread::batch_norm(ir::NodeId id, std::span<const Uncertain> operands)
              mean = operands[3].value.data<double>(), var = operands[4].value.data<double>();
   const double epsilon = graph_.node(id).number("epsilon");
   std::vector<double> factor(scale.size());
-  for (std::size_t k = 0; k < factor.size(); ++k) factor[k] = scale[k] / std::sqrt(var[k] + epsilon);
+  for (std::size_t k = 0; k < factor.size(); ++k)
+    factor[k] = scale[k] / std::sqrt(var[k] + epsilon);
   const ir::Tensor value = by_channel(operands[0].value, [&](double x, std::size_t k) {
     return (x - mean[k]) * factor[k] + shift[k];
   });
-  // As driftc evaluates it: difference, three roundings of the factor, two products, the sum. As others do:
-  // x f + (shift - mean f). Both are within one rounding of every product and five of the factor.
+  // As driftc evaluates it: difference, three roundings of the factor, two products, the sum. As
+  // others do: x f + (shift - mean f). Both are within one rounding of every product and five of
+  // the factor.
   ir::Tensor variance = by_channel(operands[0].value, [&](double x, std::size_t k) {
     const double a = x * factor[k], b = mean[k] * factor[k], y = a - b + shift[k];
     return kRounding * (6 * a * a + 6 * b * b + 2 * shift[k] * shift[k] + y * y) + kTiny;
@@ -241,10 +252,11 @@ Uncertain Spread::softmax(ir::NodeId id, const Uncertain& x) const {
     }
     for (std::int64_t i = 0; i < extent; ++i) {
       const double p = y[at(i)], distance = top - arg[at(i)];
-      // dy_i = y_i (dx_i - sum_j y_j dx_j). Locally: the rounded argument, an exp within 4 ulp (8u) of unknown sign in
-      // the term and in the sum, the sum, the division.
+      // dy_i = y_i (dx_i - sum_j y_j dx_j). Locally: the rounded argument, an exp within 4 ulp (8u)
+      // of unknown sign in the term and in the sum, the sum, the division.
       const double inherited = p * p * ((1 - 2 * p) * v[at(i)] + common);
-      const double local = kRounding * (distance * distance + 64 + 64 + static_cast<double>(extent) / 3 + 2);
+      const double local =
+          kRounding * (distance * distance + 64 + 64 + static_cast<double>(extent) / 3 + 2);
       out[at(i)] = inherited + p * p * local + kTiny;
     }
   }
@@ -296,21 +308,24 @@ Uncertain Spread::pointwise(ir::NodeId id, std::span<const Uncertain> operands) 
     }
     case ir::Op::kDiv: {
       const ir::Tensor b = operands[1].value, vb = variance_or_zero(operands[1]);
-      // V_b / b^2 where b is away from zero, else infinite; written as 1 / (b^2 / V_b) to broadcast by division.
+      // V_b / b^2 where b is away from zero, else infinite; written as 1 / (b^2 / V_b) to broadcast
+      // by division.
       const ir::Tensor margin = map(b, vb, [](double x, double v) {
         const double m = v == 0 ? kInfinity : x * x / v;
         return m <= kSigmas * kSigmas ? 0 : m;
       });
       const ir::Tensor from_a = eval(id, {variance_or_zero(operands[0]), square(b)});
       const ir::Tensor relative = eval(id, {map(a, [](double) { return 1.0; }), margin});
-      const ir::Tensor from_b =
-          map(relative, value, [](double r, double y) { return r == 0 ? 0 : r * std::max(y * y, 0x1p-1000); });
+      const ir::Tensor from_b = map(relative, value, [](double r, double y) {
+        return r == 0 ? 0 : r * std::max(y * y, 0x1p-1000);
+      });
       return {value, rounded_once(sum(from_a, from_b))};
     }
     case ir::Op::kRelu:
     case ir::Op::kClip: {
       const bool clip = node.op == ir::Op::kClip;
-      const double low = clip ? node.number("min") : 0, high = clip ? node.number("max") : kInfinity;
+      const double low = clip ? node.number("min") : 0,
+                   high = clip ? node.number("max") : kInfinity;
       if (!operands[0].variance.defined()) return {value, {}};
       return {value, map(a, operands[0].variance, [&](double x, double v) {
                 const double reach = kSigmas * std::sqrt(v);
@@ -322,7 +337,8 @@ Uncertain Spread::pointwise(ir::NodeId id, std::span<const Uncertain> operands) 
   }
 }
 
-Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis operand_rounding) const {
+Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands,
+                       Hypothesis operand_rounding) const {
   const ir::Node& node = graph_.node(id);
   switch (ir::info(node.op).op_class) {
     case ir::OpClass::conv:
@@ -330,7 +346,8 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands, Hypot
       Uncertain out = stored(sum_node(id, operands, operand_rounding));
       if (operand_rounding == Hypothesis::kFtz) {
         // Every operation may flush a result of less than 2^-126: mean square (2^-126)^2 / 3 each.
-        const double flushed = static_cast<double>(operands[1].value.elements()) * 0x1p-126 * 0x1p-126 / 3;
+        const double flushed =
+            static_cast<double>(operands[1].value.elements()) * 0x1p-126 * 0x1p-126 / 3;
         const double outputs = ir::info(node.op).op_class == ir::OpClass::conv
                                    ? static_cast<double>(operands[1].value.shape()[0])
                                    : 1;
@@ -344,7 +361,8 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands, Hypot
       return out;
     }
     case ir::OpClass::pool:
-      if (node.op == ir::Op::kMaxPool) return moved(id, operands);  // at most the largest variance of the window
+      if (node.op == ir::Op::kMaxPool)
+        return moved(id, operands);  // at most the largest variance of the window
       return stored(mean_node(id, operands[0]));
     case ir::OpClass::softmax:
       return stored(softmax(id, operands[0]));

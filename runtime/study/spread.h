@@ -1,4 +1,5 @@
-// One node of an expectation (expect.h): the f64 value and the variance of its roundings, from those of its operands.
+// One node of an expectation (expect.h): the f64 value and the variance of its roundings, from
+// those of its operands.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,8 @@ class Spread {
 
   Uncertain given(const ir::Tensor& tensor) const;
   // `operand_rounding` applies to the operands of products.
-  Uncertain node(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis operand_rounding) const;
+  Uncertain node(ir::NodeId id, std::span<const Uncertain> operands,
+                 Hypothesis operand_rounding) const;
   ir::Tensor variance_or_zero(const Uncertain& value) const;
 
  private:

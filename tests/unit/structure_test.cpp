@@ -1,4 +1,6 @@
 // Structure of residuals: synthetic fields in both directions.
+#include "runtime/compare/structure.h"
+
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -9,7 +11,6 @@
 #include "ir/support/rng.h"
 #include "ir/tensor.h"
 #include "runtime/compare/specials.h"
-#include "runtime/compare/structure.h"
 
 using namespace driftc;
 using runtime::compare::find_structure;
@@ -22,7 +23,8 @@ struct Index {
 };
 
 // Standard normal residuals of [n,c,h,w], `change` edits them.
-Residual field(std::uint64_t seed, ir::Shape shape, const std::function<double(double z, Index at)>& change) {
+Residual field(std::uint64_t seed, ir::Shape shape,
+               const std::function<double(double z, Index at)>& change) {
   std::vector<float> noise(static_cast<std::size_t>(shape.elements())), size(noise.size());
   fill(Distribution::kRandom, seed, "z", noise);
   fill(Distribution::kRandom, seed, "expected", size);
@@ -52,11 +54,14 @@ std::string words_of(const Residual& r) {
 TEST_CASE("structure: healthy fields are not accused") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CHECK_MESSAGE(words_of(field(seed, kShape, same)) == "", seed);
-    CHECK(words_of(field(seed, kShape, [](double z, Index) { return std::fabs(z) > 1.5 ? z : 0; })) == "");
+    CHECK(words_of(field(seed, kShape,
+                         [](double z, Index) { return std::fabs(z) > 1.5 ? z : 0; })) == "");
     // Channels and tails whose kernels round differently: other spread, mean 0.
-    CHECK(words_of(field(seed, kShape, [](double z, Index i) { return i.c % 8 == 3 ? 0.01 * z : z; })) == "");
+    CHECK(words_of(field(seed, kShape,
+                         [](double z, Index i) { return i.c % 8 == 3 ? 0.01 * z : z; })) == "");
     // Heavy tails within the limit.
-    CHECK(words_of(field(seed, {1, 3, 9, 7}, [](double z, Index) { return z * std::fabs(z) / 2; })) == "");
+    CHECK(words_of(field(seed, {1, 3, 9, 7},
+                         [](double z, Index) { return z * std::fabs(z) / 2; })) == "");
   }
 }
 
@@ -68,7 +73,8 @@ TEST_CASE("structure: shifts of groups are named") {
   const std::vector<Fault> faults = {
       {"channel 5", [](double z, Index i) { return i.c == 5 ? z + 0.7 : z; }},
       {"odd rows", [](double z, Index i) { return i.h % 2 ? z + 0.15 : z; }},
-      {"border ring", [](double z, Index i) {
+      {"border ring",
+       [](double z, Index i) {
          return i.h == 0 || i.w == 0 || i.h == 19 || i.w == 19 ? z + 0.3 : z;
        }},
       {"position (3, 4)", [](double z, Index i) { return i.h == 3 && i.w == 4 ? z / 4 + 5 : z; }},
@@ -80,12 +86,14 @@ TEST_CASE("structure: shifts of groups are named") {
     const Residual r = field(7, kShape, fault.change);
     const auto found = find_structure(r);
     REQUIRE_MESSAGE(!found.empty(), fault.words);
-    CHECK_MESSAGE(words_of(r).find(fault.words) != std::string::npos, fault.words << ":\n" << words_of(r));
+    CHECK_MESSAGE(words_of(r).find(fault.words) != std::string::npos, fault.words << ":\n"
+                                                                                  << words_of(r));
     CHECK(found[0].chance < runtime::compare::kFalseAlarm);
   }
   // A scale: residuals follow the sign of the value.
   Residual scaled = field(7, kShape, same);
-  for (std::size_t i = 0; i < scaled.z.size(); ++i) scaled.z[i] -= std::copysign(0.2, scaled.expected[i]);
+  for (std::size_t i = 0; i < scaled.z.size(); ++i)
+    scaled.z[i] -= std::copysign(0.2, scaled.expected[i]);
   CHECK(words_of(scaled).find("constant scale") != std::string::npos);
 }
 
@@ -94,12 +102,17 @@ TEST_CASE("structure: equal mean error, spread out or in one tile (PT-149472, PT
   CHECK(words_of(field(3, shape, same)) == "");
   // 0.3 % of the elements far off, all in one 8x8 tile of one channel.
   const Residual clustered = field(3, shape, [](double z, Index i) {
-    return i.c == 4 && i.h >= 8 && i.h < 16 && i.w >= 16 && i.w < 24 && (i.h + i.w) % 2 == 0 ? 40 * z + 30 : z;
+    return i.c == 4 && i.h >= 8 && i.h < 16 && i.w >= 16 && i.w < 24 && (i.h + i.w) % 2 == 0
+               ? 40 * z + 30
+               : z;
   });
   const std::string words = words_of(clustered);
-  CHECK_MESSAGE(words.find("one tile (batch 0, channel 4, rows from 8, columns from 16)") != std::string::npos, words);
+  CHECK_MESSAGE(words.find("one tile (batch 0, channel 4, rows from 8, columns from 16)") !=
+                    std::string::npos,
+                words);
   // One element alone.
-  const Residual one = field(3, shape, [](double z, Index i) { return i.c == 4 && i.h == 9 && i.w == 9 ? 12 : z; });
+  const Residual one =
+      field(3, shape, [](double z, Index i) { return i.c == 4 && i.h == 9 && i.w == 9 ? 12 : z; });
   CHECK(words_of(one).find("one element alone is off, at [0,4,9,9]") != std::string::npos);
 }
 
@@ -119,7 +132,8 @@ TEST_CASE("structure: healthy twins that show the same shift excuse it") {
 }
 
 TEST_CASE("specials are counted apart and explained") {
-  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float inf = std::numeric_limits<float>::infinity(),
+              nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> right = {nan, nan, inf, 1, inf, -inf, 0, 1e-40f, 3};
   const std::vector<float> got = {0, nan, nan, inf, 5, inf, -0.0f, 0, nan};
   const auto a = ir::Tensor::of<float>({9}, got), e = ir::Tensor::of<float>({9}, right);
@@ -138,7 +152,8 @@ TEST_CASE("specials are counted apart and explained") {
   CHECK(explain(runtime::compare::count_specials(e, e)).empty());
   CHECK(!runtime::compare::count_specials(e, e).accusing());
   // FLT_MAX and Inf are one rounding apart.
-  const auto top = ir::Tensor::of<float>({1}, std::vector<float>{std::numeric_limits<float>::max()});
+  const auto top =
+      ir::Tensor::of<float>({1}, std::vector<float>{std::numeric_limits<float>::max()});
   const auto over = ir::Tensor::of<float>({1}, std::vector<float>{inf});
   CHECK(!runtime::compare::count_specials(top, over).accusing());
 }
