@@ -226,7 +226,9 @@ class Certifier {
       others_healthy(run, subject, what, precision);
       pending.push_back({what, false, run.compiled});
     }
-    DRIFTC_TRY(base, run_pair(subject, subject.model.inputs, kFaultBase, only_precision, false));
+    // The base of all faults also has to pass checked mode, in which barrier faults are planted.
+    DRIFTC_TRY(base, run_pair(subject, subject.model.inputs, kFaultBase, only_precision, true));
+    if (base.failed) return internal_error("the healthy base does not pass checked mode");
     DRIFTC_TRY(base_nan, run_pair(subject, subject.nan_inputs, kFaultBase, only_precision, false));
     for (const FaultKind& kind : fault_kinds())
       DRIFTC_CHECK(plant(kind, subject, precision, kind.nan_input ? base_nan : base,

@@ -153,6 +153,7 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   }
   s.rel_l2 = difference > 0 ? (size > 0 ? std::sqrt(difference / size) : kInfinity) : 0;
   s.z_rms = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
+  out.sum_z2 = squares;
   s.z_max = largest(r.z);
   s.bound_used = used;
 

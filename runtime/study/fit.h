@@ -11,6 +11,7 @@ namespace driftc::runtime::study {
 
 struct Fit {
   HypothesisFit summary;
+  double sum_z2 = 0;
   compare::SpecialCounts specials;
   std::vector<compare::Structure> structure;
   Visible visible;

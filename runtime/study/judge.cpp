@@ -307,11 +307,24 @@ class Judge {
     };
     const auto distance = [&](std::size_t h) { return largest(h, &HypothesisFit::typical); };
     const auto overall = [&](std::size_t h) { return largest(h, &HypothesisFit::rel_l2); };
+    // Where several fit, the data may hardly tell them apart (tf32 and f16 operands differ in ties
+    // and subnormals only). A later one replaces an earlier one when the likelihood ratio,
+    // exp((sum z1^2 - sum z2^2) / 2), exceeds 1 / kFalseAlarm; under the earlier one that has at
+    // most the probability kFalseAlarm (Markov).
+    const auto squares = [&](std::size_t h) {
+      double sum = 0;
+      for (const Fit& f : fits[h]) sum += f.sum_z2;
+      return sum;
+    };
+    const double kDecisive = -2 * std::log(compare::kFalseAlarm);
     std::optional<std::size_t> fitting;
     std::size_t nearest = 0;
     for (std::size_t h = 1; h < fits.size(); ++h) {
       if (distance(h) < distance(nearest)) nearest = h;
-      if (fits_statistically(fits[h]) && (!fitting || overall(h) < overall(*fitting))) fitting = h;
+      if (!fits_statistically(fits[h])) continue;
+      if (!fitting ||
+          (overall(h) < overall(*fitting) && squares(*fitting) - squares(h) > kDecisive))
+        fitting = h;
     }
     if (fitting && distance(*fitting) <= 2 * distance(nearest)) return {*fitting, true};
     // Another precision than f32 has to be clearly nearer to be named.
