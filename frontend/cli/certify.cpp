@@ -11,7 +11,7 @@ namespace driftc::frontend {
 namespace {
 
 constexpr std::array kCertifyRows = {
-    OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 2"},
+    OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 20"},
     OptionRow{"--shapes", "N", "models, 1 to 6; default 6"},
     OptionRow{"--device", "NAME", "device profile; default h200"}};
 const OptionGroup kCertifyOptions{"size", kCertifyRows};
@@ -49,7 +49,7 @@ Command certify_command() {
            "plants faults and harmless changes; says what each comparer finds and whom it accuses",
            {},
            {kCertifyOptions, kJsonOption, kThreadOptions},
-           {"driftc certify", "driftc certify --seeds 20 --shapes 6 --json certify.json"},
+           {"driftc certify", "driftc certify --seeds 1 --shapes 2 --json certify.json"},
            {"exit: 1 when driftc misses a fault or accuses a healthy result, when driftc-judge "
             "accuses one, misses",
             "a fault in f32, or under TF32 one of more than twice the accumulation bound"}},

@@ -137,6 +137,11 @@ Result<int> run(const Arguments& given, const Context& context) {
   if (settings.node.empty()) {
     for (ir::ValueId output : graph.outputs()) names.push_back(graph.value(output).name);
   } else {
+    std::vector<std::string> known;
+    for (const ir::Value& value : graph.values()) known.push_back(value.name);
+    if (!graph.find(settings.node))
+      return input_error(fmt::format("the model has no node '{}'", settings.node),
+                         name_hint(settings.node, known));
     names.push_back(settings.node);
   }
   DRIFTC_TRY(a, read_results(given.value_or("--a", ""), names));

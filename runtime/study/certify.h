@@ -17,8 +17,9 @@
 namespace driftc::runtime::study {
 
 struct CertifySettings {
-  int seeds = 2;
-  int shapes = 6;  // at most kCertifyShapes
+  int seeds = 20;
+  int shapes = 6;      // at most kCertifyShapes
+  int precisions = 3;  // the first of f32, tf32 rounded, tf32 truncated
   DeviceProfile device;
 };
 

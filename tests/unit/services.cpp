@@ -19,7 +19,7 @@ namespace {
 // After the last case: how many kernels NVRTC compiled for this run, by this program and by the driftc processes
 // it started. A cold run must stay below the limit, or the tests grow slow without anyone noticing.
 struct KernelCount : doctest::IReporter {
-  static constexpr std::size_t kLimit = 300;
+  static constexpr std::size_t kLimit = 450;  // certify plants about 90 of them, each in a text of its own
   std::size_t before = 0;
 
   const doctest::ContextOptions& options;
