@@ -4,6 +4,7 @@
 
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
+#include "codegen/function_code.h"
 #include "codegen/sum_code.h"
 
 namespace driftc::codegen {

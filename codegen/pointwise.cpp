@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <set>
+
+#include "codegen/function_code.h"
 
 namespace driftc::codegen {
 
@@ -39,7 +42,7 @@ class Pointwise::Planner {
     DRIFTC_TRY(term, visit(output, identity));
     if (term.kind == Term::Kind::kRoot) return {};
     if (term.kind != Term::Kind::kStep) {  // a kernel that copies its input or a scalar
-      out_.steps_.push_back({Op::kIdentity, {term}, {}, false, false, false});
+      out_.steps_.push_back({Op::kIdentity, {term}, {}, std::nullopt, false, false, false});
       out_.label_ = "copy";
     }
     return {};
@@ -184,6 +187,12 @@ void Pointwise::declare(KernelBuilder& builder) {
   scalar_names_.clear();
   for (std::size_t i = 0; i < scalar_values_.size(); ++i)
     scalar_names_.push_back(builder.real(fmt::format("f{}", i), scalar_values_[i]));
+  std::set<std::string> known;
+  for (const Step& s : steps_) {
+    if (!s.function) continue;
+    for (const DeviceFunction& f : function_prelude(*s.function))
+      if (known.insert(f.name).second) builder.prelude({f});
+  }
 }
 
 std::string Pointwise::emit(KernelBuilder& builder, CudaWriter& w, const OffsetOf& offset,
@@ -221,6 +230,11 @@ std::string Pointwise::emit(KernelBuilder& builder, CudaWriter& w, const OffsetO
       set(fmt::format("__fmaf_rn({}{}, {}, {}{})", s.negate_product ? "-" : "", a[0], a[1],
                       s.negate_addend ? "-" : "", a[2]),
           "contracted: one rounding for the product and the sum");
+      continue;
+    }
+    if (s.function) {
+      for (std::size_t scalar : s.scalars) a.push_back(scalar_names_[scalar]);
+      set(fmt::format("{}({})", function_name(*s.function), fmt::join(a, ", ")));
       continue;
     }
     switch (s.op) {

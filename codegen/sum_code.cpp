@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-
 #include "codegen/cuda_writer.h"
-#include "ir/exp_steps.h"
 
 namespace driftc::codegen {
 
@@ -145,44 +142,6 @@ std::string explain_order(const ir::ReductionOrder& order) {
         "The positions are cut into {} slices, summed by different blocks and combined after.\n",
         order.split);
   return out;
-}
-
-namespace {
-
-std::string literal(float value) {
-  return fmt::format("__uint_as_float(0x{:08x}u)", std::bit_cast<std::uint32_t>(value));
-}
-
-}  // namespace
-
-std::vector<DeviceFunction> exp_prelude() {
-  const ir::ExpTable<float>& table = ir::exp_table<float>();
-  auto text = [](const ir::ExpArgument<float>& a) {
-    const std::string sign = a.negated ? "-" : "";
-    return sign + (a.reg == ir::ExpRegister::kConstant ? literal(a.constant)
-                                                       : std::string(ir::name_of(a.reg)));
-  };
-  CudaWriter w;
-  w.comment("exp(x) by the step table of ir/exp_steps.h: the interpreter runs the same steps.");
-  w.open("static __device__ __forceinline__ float exp_by_steps(float x)");
-  w.line("if (x != x) return __uint_as_float(0x7fffffffu);");
-  w.line(fmt::format("if (x > {}) return __uint_as_float(0x7f800000u);",
-                     literal(table.overflow_above)));
-  w.line(fmt::format("if (x < {}) return 0.0f;", literal(table.underflow_below)));
-  w.line("float t, k, r, p;");
-  for (const auto& step : table.steps)
-    w.line(fmt::format("{} = __fmaf_rn({}, {}, {});", ir::name_of(step.to), text(step.a),
-                       text(step.b), text(step.c)));
-  w.line(fmt::format("const int n = (int)(__float_as_uint(t) - __float_as_uint({}));",
-                     literal(table.magic)));
-  w.line("const int h = n >> 1;  // 2^n in two steps, so that each factor is a normal number");
-  auto power = [&](std::string_view e) {
-    return fmt::format("__uint_as_float((unsigned)({} + {}) << {})", e, table.exponent_bias,
-                       table.fraction_bits);
-  };
-  w.line(fmt::format("return __fmul_rn(__fmul_rn(p, {}), {});", power("h"), power("n - h")));
-  w.close();
-  return {{"exp_by_steps", w.text()}};
 }
 
 }  // namespace driftc::codegen

@@ -27,7 +27,5 @@ bool sums_in_f64(const ir::NumericContract& contract);
 std::string sum_suffix(const ir::NumericContract& contract);
 // Text of the order for comments: what a reader should know about the order of the sum.
 std::string explain_order(const ir::ReductionOrder& order);
-// `float exp_by_steps(float)` from the table in ir/exp_steps.h.
-std::vector<DeviceFunction> exp_prelude();
 
 }  // namespace driftc::codegen

@@ -68,6 +68,15 @@ class Inference {
                                 kMaxWindow));
     return {};
   }
+  Result<void> check_word(std::string_view name, std::initializer_list<std::string_view> known) const {
+    const std::string& word = node_.word(name);
+    std::string list;
+    for (std::string_view k : known) {
+      if (word == k) return {};
+      list += (list.empty() ? "" : ", ") + std::string(k);
+    }
+    return fail(fmt::format("attribute '{}' is '{}', known are {}", name, word, list));
+  }
   Result<Shape> window(std::int64_t channels, std::int64_t kh, std::int64_t kw, bool has_dilation,
                        bool ceil_mode) const {
     DRIFTC_CHECK(check_window("stride", 2, 1));
@@ -102,16 +111,43 @@ class Inference {
       case Op::kAdd:
       case Op::kSub:
       case Op::kMul:
-      case Op::kDiv: {
+      case Op::kDiv:
+      case Op::kMax:
+      case Op::kMin:
+      case Op::kPow: {
         auto s = broadcast(shape(0), shape(1));
         if (!s)
           return fail(fmt::format("operands do not broadcast: {} and {}", to_string(operands_[0]),
                                   to_string(operands_[1])));
         return *s;
       }
+      case Op::kPrelu:
+        if (broadcast(shape(0), shape(1)) != shape(0))
+          return fail(fmt::format("slope {} does not broadcast to {}", to_string(operands_[1]),
+                                  to_string(operands_[0])));
+        return shape(0);
+      case Op::kGelu:
+        DRIFTC_CHECK(check_word("form", {"erf", "tanh"}));
+        return shape(0);
+      case Op::kCast:
+        DRIFTC_CHECK(check_word("to", {"f16", "bf16", "f32"}));
+        return shape(0);
       case Op::kRelu:
       case Op::kClip:
       case Op::kIdentity:
+      case Op::kSqrt:
+      case Op::kExp:
+      case Op::kLog:
+      case Op::kErf:
+      case Op::kAbs:
+      case Op::kNeg:
+      case Op::kSigmoid:
+      case Op::kTanh:
+      case Op::kSoftplus:
+      case Op::kElu:
+      case Op::kLeakyRelu:
+      case Op::kHardSigmoid:
+      case Op::kHardSwish:
         return shape(0);
       case Op::kBatchNorm: {
         if (shape(0).rank() < 2) return fail("needs an input of at least two dimensions");

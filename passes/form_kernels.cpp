@@ -38,6 +38,25 @@ ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
     case ir::Op::kRelu:
     case ir::Op::kClip:
     case ir::Op::kBatchNorm:
+    case ir::Op::kMax:
+    case ir::Op::kMin:
+    case ir::Op::kPow:
+    case ir::Op::kPrelu:
+    case ir::Op::kSqrt:
+    case ir::Op::kExp:
+    case ir::Op::kLog:
+    case ir::Op::kErf:
+    case ir::Op::kAbs:
+    case ir::Op::kNeg:
+    case ir::Op::kSigmoid:
+    case ir::Op::kTanh:
+    case ir::Op::kSoftplus:
+    case ir::Op::kGelu:
+    case ir::Op::kElu:
+    case ir::Op::kLeakyRelu:
+    case ir::Op::kHardSigmoid:
+    case ir::Op::kHardSwish:
+    case ir::Op::kCast:
       return ir::Algorithm::kElementwise;
     case ir::Op::kConcat:
     case ir::Op::kFlatten:

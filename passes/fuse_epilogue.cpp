@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/functions.h"
 #include "passes/kernel_groups.h"
 #include "passes/rewrite.h"
 
@@ -15,9 +16,13 @@ bool has_epilogue(const ir::Node& node, const PassContext& context) {
          a == ir::Algorithm::kMatmul;
 }
 
-bool epilogue_op(ir::Op op) {
-  return op == ir::Op::kAdd || op == ir::Op::kMul || op == ir::Op::kRelu || op == ir::Op::kClip ||
-         op == ir::Op::kBatchNorm;
+// Sums, products, norms and activations; not quotients and powers of two tensors.
+bool epilogue_op(const ir::Node& node) {
+  const ir::Op op = node.op;
+  if (op == ir::Op::kAdd || op == ir::Op::kMul || op == ir::Op::kRelu || op == ir::Op::kClip ||
+      op == ir::Op::kBatchNorm)
+    return true;
+  return op != ir::Op::kPow && ir::function_call(node).has_value();
 }
 
 // Whether the kernel `next` may be computed inside a kernel that ends in `value`.
@@ -25,7 +30,7 @@ bool can_follow(const ir::Graph& graph, ir::ValueId value, const ir::Node& next,
                 const PassContext& context) {
   if (!is_pointwise_kernel(next, context)) return false;
   if (!std::ranges::all_of(next.kernel->body.nodes(),
-                           [](const ir::Node& node) { return epilogue_op(node.op); }))
+                           [](const ir::Node& node) { return epilogue_op(node); }))
     return false;
   const ir::TensorType &type = graph.value(value).type, &result = graph.value(next.result).type;
   if (type.shape != result.shape) return false;

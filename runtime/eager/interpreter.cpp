@@ -41,6 +41,26 @@ ir::Tensor evaluate(const ir::Graph& graph, ir::NodeId id, std::span<const ir::T
     case ir::Op::kClip:
     case ir::Op::kBatchNorm:
       return evaluate_elementwise(call);
+    case ir::Op::kMax:
+    case ir::Op::kMin:
+    case ir::Op::kPow:
+    case ir::Op::kPrelu:
+    case ir::Op::kSqrt:
+    case ir::Op::kExp:
+    case ir::Op::kLog:
+    case ir::Op::kErf:
+    case ir::Op::kAbs:
+    case ir::Op::kNeg:
+    case ir::Op::kSigmoid:
+    case ir::Op::kTanh:
+    case ir::Op::kSoftplus:
+    case ir::Op::kGelu:
+    case ir::Op::kElu:
+    case ir::Op::kLeakyRelu:
+    case ir::Op::kHardSigmoid:
+    case ir::Op::kHardSwish:
+    case ir::Op::kCast:
+      return evaluate_function(call);
     case ir::Op::kMaxPool:
       return evaluate_max_pool(call);
     case ir::Op::kAvgPool:

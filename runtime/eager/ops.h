@@ -28,6 +28,7 @@ struct OpCall {
 ir::Tensor evaluate_conv(const OpCall& call);         // conv2d, conv1x1_matmul
 ir::Tensor evaluate_matmul(const OpCall& call);       // matmul, gemm
 ir::Tensor evaluate_elementwise(const OpCall& call);  // add .. clip, batch_norm
+ir::Tensor evaluate_function(const OpCall& call);     // the functions of ir/functions.def
 ir::Tensor evaluate_max_pool(const OpCall& call);
 ir::Tensor evaluate_mean(const OpCall& call);  // avg_pool, global_avg_pool
 ir::Tensor evaluate_softmax(const OpCall& call);
