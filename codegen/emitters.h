@@ -26,6 +26,8 @@ Result<LoweredKernel> emit_elementwise(const KernelContext& context);
 Result<LoweredKernel> emit_copy(const KernelContext& context);
 Result<LoweredKernel> emit_pool(const KernelContext& context);
 Result<LoweredKernel> emit_reduce(const KernelContext& context);
+Result<LoweredKernel> emit_reduce_axes(const KernelContext& context);
+Result<LoweredKernel> emit_resize(const KernelContext& context);
 Result<LoweredKernel> emit_softmax(const KernelContext& context);
 Result<LoweredKernel> emit_conv_direct(const KernelContext& context);
 Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context);

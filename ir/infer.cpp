@@ -43,7 +43,8 @@ class Inference {
                                 to_string(t)));
     DRIFTC_TRY(shape, infer());
     if (!shape.checked_elements()) return fail("result of more than 2^40 elements");
-    return TensorType{operands_[0].dtype, shape, Layout::kNchw};
+    const DType dtype = row_.op == Op::kArgmax ? DType::kI64 : operands_[0].dtype;
+    return TensorType{dtype, shape, Layout::kNchw};
   }
 
  private:
@@ -174,6 +175,17 @@ class Inference {
         if (shape(0).rank() != 4) return fail("needs an input [N,C,H,W]");
         if (shape(0)[2] < 1 || shape(0)[3] < 1) return fail("needs at least one position");
         return Shape{shape(0)[0], shape(0)[1], 1, 1};
+      case Op::kReduceMean:
+      case Op::kReduceSum:
+      case Op::kReduceMax:
+      case Op::kReduceMin:
+        return reduce(node_.ints("axes"));
+      case Op::kArgmax:
+        return reduce({node_.integer("axis")});
+      case Op::kConvTranspose:
+        return conv_transpose();
+      case Op::kResize:
+        return resize();
       case Op::kConcat:
         return concat();
       case Op::kFlatten: {
@@ -239,6 +251,72 @@ class Inference {
       return Shape{x[0], w[0], x[2], x[3]};
     }
     return window(w[0], w[2], w[3], true, false);
+  }
+  Result<Shape> conv_transpose() {
+    const Shape& x = shape(0);
+    const Shape& w = shape(1);
+    const std::int64_t groups = node_.integer("groups");
+    if (x.rank() != 4) return fail(fmt::format("input is {}, needs [N,C,H,W]", to_string(x)));
+    if (w.rank() != 4) return fail(fmt::format("weight is {}, needs [C,K/groups,R,S]", to_string(w)));
+    if (groups < 1 || groups > kMaxWindow) return fail("groups must be at least 1");
+    if (x[1] != w[0] || x[1] % groups != 0)
+      return fail(fmt::format("channels do not fit: input {}, weight {}, groups {}", to_string(x),
+                              to_string(w), groups),
+                  fmt::format("the weight's first extent must be {}", x[1]));
+    if (w[2] < 1 || w[3] < 1 || w[2] > kMaxWindow || w[3] > kMaxWindow) return fail("empty or huge kernel");
+    const Shape channels{w[1], groups};
+    if (!channels.checked_elements()) return fail("more than 2^40 output channels");
+    if (operands_.size() == 3 && shape(2) != Shape{w[1] * groups})
+      return fail(fmt::format("bias is {}, needs [{}]", to_string(shape(2)), w[1] * groups));
+    DRIFTC_CHECK(check_window("stride", 2, 1));
+    DRIFTC_CHECK(check_window("pad", 4, 0));
+    DRIFTC_CHECK(check_window("output_pad", 2, 0));
+    DRIFTC_CHECK(check_window("dilation", 2, 1));
+    Shape out{x[0], w[1] * groups, 0, 0};
+    for (std::size_t a = 0; a < 2; ++a) {
+      const std::int64_t stride = node_.ints("stride")[a], extra = node_.ints("output_pad")[a];
+      if (extra >= stride && extra >= node_.ints("dilation")[a])
+        return fail(fmt::format("output_pad {} is not below stride {} or the dilation", extra, stride));
+      if (x[2 + a] < 1 || x[2 + a] > kMaxWindow) return fail("needs an input of 1 to 2^24 rows and columns");
+      out[2 + a] = stride * (x[2 + a] - 1) + extra + (w[2 + a] - 1) * node_.ints("dilation")[a] + 1 -
+                   node_.ints("pad")[a] - node_.ints("pad")[2 + a];
+      if (out[2 + a] < 1) return fail("pad removes the whole result");
+    }
+    return out;
+  }
+  Result<Shape> resize() {
+    const Shape& x = shape(0);
+    if (x.rank() != 4) return fail("needs an input [N,C,H,W]");
+    DRIFTC_CHECK(check_word("mode", {"nearest", "linear"}));
+    DRIFTC_CHECK(check_word("coordinates", {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners",
+                                            "tf_half_pixel_for_nn"}));
+    DRIFTC_CHECK(check_word("rounding", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
+    DRIFTC_CHECK(check_window("sizes", 2, 1));
+    for (const char* scale : {"scale_h", "scale_w"}) {
+      const double value = node_.number(scale);
+      if (!(value >= 0x1p-24 && value <= 0x1p24))
+        return fail(fmt::format("attribute '{}' is {}, allowed are 2^-24 to 2^24", scale, value));
+    }
+    if (x[2] < 1 || x[3] < 1) return fail("needs at least one position");
+    return Shape{x[0], x[1], node_.ints("sizes")[0], node_.ints("sizes")[1]};
+  }
+  Result<Shape> reduce(const std::vector<std::int64_t>& axes) {
+    const Shape& x = shape(0);
+    const bool keep = node_.integer("keepdims") != 0;
+    std::vector<std::int64_t> dims;
+    std::size_t next = 0;
+    for (std::size_t a = 0; a < x.rank(); ++a) {
+      if (next == axes.size() || axes[next] != static_cast<std::int64_t>(a)) {
+        dims.push_back(x[a]);
+        continue;
+      }
+      ++next;
+      if (x[a] < 1) return fail(fmt::format("axis {} has no positions", a));
+      if (keep) dims.push_back(1);
+    }
+    if (axes.empty() || next != axes.size())
+      return fail(fmt::format("needs axes of {} in ascending order", to_string(x)));
+    return Shape(std::move(dims));
   }
   Result<Shape> matmul() {
     const Shape& a = shape(0);

@@ -37,6 +37,8 @@ ReductionExtent reduction_extent(const Graph& graph, const Node& node) {
     case Op::kConv2d:
     case Op::kConv1x1Matmul:
       return {shape(1)[1], shape(1)[2], shape(1)[3]};
+    case Op::kConvTranspose:
+      return {shape(1)[0] / node.integer("groups"), shape(1)[2], shape(1)[3]};
     case Op::kMatmul:
       return {shape(0)[shape(0).rank() - 1], 1, 1};
     case Op::kGemm:
@@ -45,6 +47,12 @@ ReductionExtent reduction_extent(const Graph& graph, const Node& node) {
       return {1, node.ints("kernel")[0], node.ints("kernel")[1]};
     case Op::kGlobalAvgPool:
       return {1, shape(0)[2], shape(0)[3]};
+    case Op::kReduceMean:
+    case Op::kReduceSum: {
+      std::int64_t positions = 1;
+      for (std::int64_t axis : node.ints("axes")) positions *= shape(0)[static_cast<std::size_t>(axis)];
+      return {positions, 1, 1};
+    }
     case Op::kSoftmax: {
       const std::int64_t axis = node.integer("axis");
       const auto rank = static_cast<std::int64_t>(shape(0).rank());
@@ -72,7 +80,7 @@ bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
               order.arith == Arith::kF64);
     case Algorithm::kReduce:
       return order.kpad == 0 && !order.skip && order.split == 1 && order.acc == 1 &&
-             order.tile == 0 && order.lanes <= 32 &&
+             order.tile == 0 && order.lanes <= (order.walk == Walk::kHw ? 32 : 1) &&
              (order.arith == Arith::kAdd || order.arith == Arith::kKahan ||
               order.arith == Arith::kF64);
     case Algorithm::kDirect:

@@ -28,7 +28,14 @@ ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
     case ir::Op::kAvgPool:
       return ir::Algorithm::kPool;
     case ir::Op::kGlobalAvgPool:
+    case ir::Op::kReduceMean:
+    case ir::Op::kReduceSum:
+    case ir::Op::kReduceMax:
+    case ir::Op::kReduceMin:
       return ir::Algorithm::kReduce;
+    case ir::Op::kConvTranspose:
+    case ir::Op::kArgmax:
+      return ir::Algorithm::kInterpreter;
     case ir::Op::kSoftmax:
       return ir::Algorithm::kSoftmax;
     case ir::Op::kAdd:
@@ -64,6 +71,7 @@ ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
     case ir::Op::kTranspose:
     case ir::Op::kSlice:
     case ir::Op::kPad:
+    case ir::Op::kResize:
     case ir::Op::kIdentity:
       return ir::Algorithm::kCopy;
     case ir::Op::kConstant:
@@ -76,7 +84,8 @@ ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
 // The element type that has no emitter here, if any: kernels compute in f32, copies move any type.
 std::optional<ir::DType> type_without_kernel(const ir::Graph& graph, const ir::Node& node,
                                              ir::Algorithm algorithm) {
-  if (algorithm == ir::Algorithm::kCopy && node.op != ir::Op::kPad) return std::nullopt;
+  if (algorithm == ir::Algorithm::kCopy && node.op != ir::Op::kPad && node.op != ir::Op::kResize)
+    return std::nullopt;
   const auto dtype = [&](ir::ValueId value) { return graph.value(value).type.dtype; };
   if (dtype(node.result) != ir::DType::kF32) return dtype(node.result);
   for (ir::ValueId operand : node.operands)
@@ -105,6 +114,10 @@ ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last
   kernel.algorithm = algorithm_for(graph, node);
   kernel.body = one_node_body(graph, node);
   kernel.contract = eager_contract(graph, node, context);
+  if (kernel.algorithm == ir::Algorithm::kInterpreter) {
+    kernel.reason = "no emitter for " + std::string(ir::info(node.op).name);
+    return kernel;
+  }
   if (const auto type = type_without_kernel(graph, node, kernel.algorithm)) {
     kernel.algorithm = ir::Algorithm::kInterpreter;
     kernel.reason = "no kernel computes in " + std::string(ir::name_of(*type));

@@ -42,7 +42,7 @@ bool keeps_positions(const ir::Node& node) {
       return true;
     case ir::OpClass::data:
       return node.op == ir::Op::kConcat || node.op == ir::Op::kSlice || node.op == ir::Op::kPad ||
-             node.op == ir::Op::kIdentity;
+             node.op == ir::Op::kResize || node.op == ir::Op::kIdentity;
     default:
       return false;
   }

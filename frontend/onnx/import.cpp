@@ -99,12 +99,14 @@ Result<ir::Graph> import_model(const ModelSource& source, const ImportOptions& o
   for (const Named& output : proto.outputs) {
     DRIFTC_TRY(operand, scope.operand(output.name));
     DRIFTC_TRY(declared, declared_tensor(output));
-    if (!is_float(operand.declared))
+    // Integers that come out of the graph (argmax) are returned as they are; shapes are not.
+    const bool index = operand.declared == ElemType::kInt64 && operand.value.has_value();
+    if (!is_float(operand.declared) && !index)
       return input_error(fmt::format("output {} is {}; driftc returns floats", quoted(output.name),
                                      name_of(operand.declared)));
     // Shapes are not compared: files with a bound batch often keep the old one in their outputs.
     const bool open = declared.type_name == "undefined" || declared.type_name == "no tensor";
-    if (!open && (!declared.dtype || *declared.dtype == ir::DType::kI64))
+    if (!open && (!declared.dtype || (*declared.dtype == ir::DType::kI64) != index))
       return input_error(fmt::format("output {} is declared {} but computed as {}",
                                      quoted(output.name), declared.type_name,
                                      name_of(operand.declared)));

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/graph_order.h"
 #include "frontend/onnx/names.h"
+#include "ir/support/round.h"
 
 namespace driftc::frontend::onnx {
 namespace {
@@ -192,6 +193,21 @@ Result<double> OpContext::number(std::size_t i, std::string_view what) {
   return found.constant->tensor().converted(ir::DType::kF64).data<double>()[0];
 }
 
+Result<std::vector<double>> OpContext::numbers(std::size_t i, std::string_view what) {
+  DRIFTC_TRY(found, operand(i));
+  if (!is_float(found.declared))
+    return operand_error(i,
+                         fmt::format("({}) is {}, must be floats", what, name_of(found.declared)));
+  if (!found.constant)
+    return operand_error(i, fmt::format("({}) must be known at import", what),
+                         "it depends on the values of an input; export with fixed shapes");
+  if (found.shape.rank() > 1)
+    return operand_error(
+        i, fmt::format("({}) has shape {}, must be a list", what, to_string(found.shape)));
+  const ir::Tensor wide = found.constant->tensor().converted(ir::DType::kF64);
+  return std::vector<double>(wide.data<double>().begin(), wide.data<double>().end());
+}
+
 Result<bool> OpContext::folds(std::size_t count) {
   bool foldable = false;
   for (std::size_t i = 0; i < count; ++i) {
@@ -295,14 +311,29 @@ Result<ir::ValueId> OpContext::emit_helper(ir::Op op, std::vector<ir::ValueId> o
   return *value;
 }
 
+ir::ValueId OpContext::constant_helper(ir::Literal literal, std::string_view suffix) {
+  const std::string name = scope_->helper_name(fmt::format("{}.{}", node_->outputs[0], suffix));
+  return scope_->graph().add_constant(scope_->graph().fresh_name(name), std::move(literal));
+}
+ir::ValueId OpContext::scalar_helper(double value, std::string_view suffix) {
+  return constant_helper(
+      ir::Literal::splat({ir::DType::kF32, ir::Shape{}, ir::Layout::kNchw}, to_f32_rn(value)),
+      suffix);
+}
+
 Result<void> OpContext::emit(ir::Op op, std::vector<ir::ValueId> operands,
                              const ir::AttributeList& attributes, std::size_t output) {
+  return emit_as(result_type(), op, std::move(operands), attributes, output);
+}
+
+Result<void> OpContext::emit_as(ElemType declared, ir::Op op, std::vector<ir::ValueId> operands,
+                                const ir::AttributeList& attributes, std::size_t output) {
   const std::string_view name = node_->outputs[output];
   auto value =
       ir::Builder(scope_->graph()).add(op, std::move(operands), attributes, name, location());
   if (!value.ok()) return error(value.error().message, value.error().hint);
   Operand result;
-  result.declared = result_type();
+  result.declared = declared;
   result.shape = shape_of(*value);
   result.value = *value;
   scope_->bind(name, std::move(result));

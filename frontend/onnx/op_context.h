@@ -81,6 +81,7 @@ class OpContext {
   // A constant operand as integers or as one float; the error says that it must be known at import.
   Result<std::vector<std::int64_t>> integers(std::size_t i, std::string_view what);
   Result<double> number(std::size_t i, std::string_view what);
+  Result<std::vector<double>> numbers(std::size_t i, std::string_view what);
   bool charge(std::int64_t elements) { return scope_->charge(elements); }
   // All of the first `count` operands are known and at least one is foldable.
   Result<bool> folds(std::size_t count);
@@ -99,6 +100,7 @@ class OpContext {
   void ignore_attribute(std::string_view name) { find(name); }
 
   // Results.
+  std::size_t output_count() const { return node_->outputs.size(); }
   bool wants_output(std::size_t i) const {
     return i < node_->outputs.size() && !node_->outputs[i].empty();
   }
@@ -108,6 +110,12 @@ class OpContext {
                     const ir::AttributeList& attributes, std::size_t output = 0);
   Result<ir::ValueId> emit_helper(ir::Op op, std::vector<ir::ValueId> operands,
                                   const ir::AttributeList& attributes, std::string_view suffix);
+  // The same for an output whose type in the file is not that of the first float input.
+  Result<void> emit_as(ElemType declared, ir::Op op, std::vector<ir::ValueId> operands,
+                       const ir::AttributeList& attributes, std::size_t output = 0);
+  // A constant the handler made, as a value of the graph.
+  ir::ValueId constant_helper(ir::Literal literal, std::string_view suffix);
+  ir::ValueId scalar_helper(double value, std::string_view suffix);  // of f32
   // Output 0 is known now, and stays outside the graph until a node needs it there.
   void bind_constant(ir::Literal literal, ElemType declared, bool foldable);
   // After the handler: unknown attributes, and outputs that were wanted but not made.

@@ -21,6 +21,7 @@ const OpRow* find_op(std::string_view op_type);  // null: unknown, or its IR op 
 
 // ops_window.cpp: convolution and pooling
 Result<void> import_conv(OpContext& op);
+Result<void> import_conv_transpose(OpContext& op);
 Result<void> import_max_pool(OpContext& op);
 Result<void> import_average_pool(OpContext& op);
 Result<void> import_global_average_pool(OpContext& op);
@@ -34,6 +35,34 @@ Result<void> import_matmul(OpContext& op);
 Result<void> import_gemm(OpContext& op);
 Result<void> import_batch_norm(OpContext& op);
 Result<void> import_softmax(OpContext& op);
+
+// ops_activation.cpp: functions with parameters, powers, extremes
+Result<void> import_leaky_relu(OpContext& op);  // LeakyRelu, Elu
+Result<void> import_selu(OpContext& op);
+Result<void> import_hard_sigmoid(OpContext& op);
+Result<void> import_gelu(OpContext& op);
+Result<void> import_reciprocal(OpContext& op);
+Result<void> import_softsign(OpContext& op);
+Result<void> import_prelu(OpContext& op);
+Result<void> import_pow(OpContext& op);
+Result<void> import_extreme(OpContext& op);  // Max, Min
+Result<void> import_mean(OpContext& op);
+
+// ops_norm.cpp: normalisations, written out
+Result<void> import_instance_norm(OpContext& op);
+Result<void> import_lrn(OpContext& op);
+Result<void> import_log_softmax(OpContext& op);
+
+// ops_reduce.cpp
+Result<void> import_reduce(OpContext& op);  // ReduceMean, -Sum, -Max, -Min, -L1, -L2, -SumSquare, -LogSum, -LogSumExp
+Result<void> import_argmax(OpContext& op);
+Result<void> import_global_max_pool(OpContext& op);
+
+// ops_resize.cpp
+Result<void> import_resize(OpContext& op);
+Result<void> import_upsample(OpContext& op);
+Result<void> import_split(OpContext& op);
+Result<void> import_depth_to_space(OpContext& op);  // DepthToSpace, SpaceToDepth
 
 // ops_data.cpp: elements moved, not changed; on shape arithmetic they fold
 Result<void> import_identity(OpContext& op);

@@ -98,12 +98,16 @@ Result<void> import_cast(OpContext& op) {
     DRIFTC_TRY(result, fold_cast(op, tensor, to));
     return bind_folded(op, std::move(result), to);
   }
-  if (to != ElemType::kFloat)
+  if (!is_float(to))
     return op.attribute_error(
         "to", fmt::format("= {} of a {} value is not supported", name_of(to), name_of(x.declared)),
-        "driftc computes in float32; casts to float32 and shape arithmetic work");
+        "casts between floats and shape arithmetic work");
   DRIFTC_TRY(v, op.value(0));
-  return op.emit(ir::Op::kIdentity, {v}, {});
+  // Values are kept in float32: a cast to a narrower type rounds, every other one keeps the bits.
+  const bool half = to == ElemType::kFloat16, brain = to == ElemType::kBfloat16;
+  if ((half || brain) && x.declared != to)
+    return op.emit_as(to, ir::Op::kCast, {v}, {{"to", std::string(half ? "f16" : "bf16")}});
+  return op.emit_as(to, ir::Op::kIdentity, {v}, {});
 }
 
 Result<void> import_reshape(OpContext& op) {

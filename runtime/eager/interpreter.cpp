@@ -66,6 +66,18 @@ ir::Tensor evaluate(const ir::Graph& graph, ir::NodeId id, std::span<const ir::T
     case ir::Op::kAvgPool:
     case ir::Op::kGlobalAvgPool:
       return evaluate_mean(call);
+    case ir::Op::kReduceMean:
+    case ir::Op::kReduceSum:
+      return evaluate_reduce_sum(call);
+    case ir::Op::kReduceMax:
+    case ir::Op::kReduceMin:
+      return evaluate_reduce_extreme(call);
+    case ir::Op::kArgmax:
+      return evaluate_argmax(call);
+    case ir::Op::kConvTranspose:
+      return evaluate_conv_transpose(call);
+    case ir::Op::kResize:
+      return evaluate_resize(call);
     case ir::Op::kSoftmax:
       return evaluate_softmax(call);
     case ir::Op::kConcat:

@@ -2,23 +2,11 @@
 #include <algorithm>
 
 #include "ir/exp_steps.h"
+#include "runtime/eager/copy_sink.h"
 #include "runtime/eager/ops.h"
-#include "runtime/sums/sum_engine.h"
 
 namespace driftc::runtime {
 namespace {
-
-template <class T>
-class CopySink final : public SumSink<T> {
- public:
-  explicit CopySink(T* out) : out_(out) {}
-  void store(std::int64_t, std::int64_t column, const SumBlock<T>& block) override {
-    std::copy_n(block.sums, block.columns, out_ + column);
-  }
-
- private:
-  T* out_;
-};
 
 template <class T, class S, bool kFlush>
 ir::Tensor softmax(const OpCall& call, const SumSettings& settings) {
