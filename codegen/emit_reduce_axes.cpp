@@ -34,7 +34,7 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context) {
     outer.push_back({x.shape[a], {out_strides[kept++], in_strides[a]}});
     outputs *= x.shape[a];
   }
-  inner = collapse(std::move(inner), UnitAxes::kDrop);
+  inner = collapse(std::move(inner), UnitAxes::kDrop, 1);
 
   std::string entry = fmt::format("{}_{}d", ir::info(node.op).name, inner.size());
   if (sums) entry += sum_suffix(context.kernel.contract);
@@ -50,7 +50,7 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context) {
   const std::string in = builder.operand(operand), out = builder.result();
   CudaWriter& w = builder.body();
   begin_elements(builder, outputs);
-  IndexCode code(builder, collapse(std::move(outer), UnitAxes::kDrop));
+  IndexCode code(builder, collapse(std::move(outer), UnitAxes::kDrop, 2));
   const std::size_t views[] = {0, 1};
   code.declare_coordinates(w, "i", views);
   w.line(fmt::format("const index_t to = {}, from = {};", code.offset(0, "i"), code.offset(1, "i")));

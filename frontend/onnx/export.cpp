@@ -29,7 +29,6 @@ constexpr PlainOp kPlain[] = {{"abs", "Abs"},
                               {"erf", "Erf"},
                               {"exp", "Exp"},
                               {"global_avg_pool", "GlobalAveragePool"},
-                              {"global_max_pool", "GlobalMaxPool"},
                               {"identity", "Identity"},
                               {"log", "Log"},
                               {"matmul", "MatMul"},
@@ -38,6 +37,7 @@ constexpr PlainOp kPlain[] = {{"abs", "Abs"},
                               {"mul", "Mul"},
                               {"neg", "Neg"},
                               {"pow", "Pow"},
+                              {"prelu", "PRelu"},
                               {"relu", "Relu"},
                               {"sigmoid", "Sigmoid"},
                               {"softplus", "Softplus"},
@@ -221,6 +221,32 @@ class Exporter {
         m.integer("ceil_mode", node.integer("ceil_mode"));
         m.integer("count_include_pad", node.integer("count_include_pad"));
         return std::string_view("AveragePool");
+      case ir::Op::kConvTranspose:
+        window(node, m, {shape(1)[2], shape(1)[3]});
+        m.integers("output_padding", node.ints("output_pad"));
+        m.integers("dilations", node.ints("dilation"));
+        m.integer("group", node.integer("groups"));
+        return std::string_view("ConvTranspose");
+      case ir::Op::kElu:
+      case ir::Op::kLeakyRelu:
+        m.real("alpha", node.number("alpha"));
+        return node.op == ir::Op::kElu ? std::string_view("Elu") : std::string_view("LeakyRelu");
+      case ir::Op::kHardSigmoid:
+        m.real("alpha", node.number("alpha"));
+        m.real("beta", node.number("beta"));
+        return std::string_view("HardSigmoid");
+      case ir::Op::kReduceMean:
+      case ir::Op::kReduceMax:
+      case ir::Op::kReduceMin:
+        m.integers("axes", node.ints("axes"));
+        m.integer("keepdims", node.integer("keepdims"));
+        return node.op == ir::Op::kReduceMean  ? std::string_view("ReduceMean")
+               : node.op == ir::Op::kReduceMax ? std::string_view("ReduceMax")
+                                               : std::string_view("ReduceMin");
+      case ir::Op::kReduceSum:
+        m.operand(int_helper(node, "axes", node.ints("axes")));
+        m.integer("keepdims", node.integer("keepdims"));
+        return std::string_view("ReduceSum");
       case ir::Op::kClip:
         m.operand(float_helper(node, "min", node.number("min")));
         m.operand(float_helper(node, "max", node.number("max")));

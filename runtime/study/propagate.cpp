@@ -343,6 +343,90 @@ ErrorTensors moved(const Incoming& in) {
   return {move(&ErrorTensors::bound), move(&ErrorTensors::variance)};
 }
 
+ErrorTensors unbounded(const Incoming& in) {
+  return elementwise(in, [](std::int64_t, double& bound, double& variance) {
+    bound = variance = kUnbounded;
+  });
+}
+
+// max and min: at most the larger of the two errors.
+ErrorTensors larger_error(const Incoming& in) {
+  const BroadcastIndex left(in.values[0].shape(), in.result.shape());
+  const BroadcastIndex right(in.values[1].shape(), in.result.shape());
+  const Errors ex(in.errors[0].bound), ey(in.errors[1].bound);
+  const Errors vx(in.errors[0].variance), vy(in.errors[1].variance);
+  return elementwise(in, [&](std::int64_t i, double& bound, double& variance) {
+    bound = std::max(ex[left(i)], ey[right(i)]);
+    variance = std::max(vx[left(i)], vy[right(i)]);
+  });
+}
+
+// Functions of one operand whose slope is bounded everywhere, or on the interval around the value.
+ErrorTensors function(const Incoming& in) {
+  const Errors e(in.errors[0].bound), v(in.errors[0].variance);
+  const ir::Op op = in.node.op;
+  // A slope, or the other operand of two, that may move as well has no bound here.
+  if ((op == ir::Op::kPrelu || op == ir::Op::kPow) && !in.exact(1)) return unbounded(in);
+  const auto slope = [&](double x, double reach, std::int64_t i) -> double {
+    const double low = sub_rn(x, reach), high = add_rn(x, reach);
+    switch (op) {
+      case ir::Op::kAbs:
+      case ir::Op::kNeg:
+      case ir::Op::kTanh:
+      case ir::Op::kSoftplus:
+        return 1;
+      case ir::Op::kSigmoid:
+        return 0.25;
+      case ir::Op::kErf:
+      case ir::Op::kGelu:
+        return 1.13;
+      case ir::Op::kHardSwish:
+        return 1.5;
+      case ir::Op::kHardSigmoid:
+        return std::abs(in.node.number("alpha"));
+      case ir::Op::kElu:
+      case ir::Op::kLeakyRelu:
+        return std::max(1.0, std::abs(in.node.number("alpha")));
+      case ir::Op::kPrelu:
+        return std::max(1.0, std::abs(in.value(1, BroadcastIndex(in.values[1].shape(), in.result.shape())(i))));
+      case ir::Op::kExp:
+        return mul_rn(std::exp(high), 1 + 0x1p-48);
+      case ir::Op::kLog:
+        return low > 0 ? div_rn(1, low) : kUnbounded;
+      case ir::Op::kSqrt:
+        return low > 0 ? div_rn(0.5, sqrt_rn(low)) : kUnbounded;
+      default:  // pow, and casts, which jump
+        return kUnbounded;
+    }
+  };
+  return elementwise(in, [&](std::int64_t i, double& bound, double& variance) {
+    if (e[i] == 0 && v[i] == 0) return;
+    const double s = mul_rn(slope(in.value(0, i), mul_rn(e[i], kSlack), i), kSlack);
+    bound = e[i] == 0 ? 0 : mul_rn(s, e[i]);
+    variance = v[i] == 0 ? 0 : mul_rn(mul_rn(s, s), v[i]);
+  });
+}
+
+// Means, sums, extremes and interpolation of errors: the weights are those of the values, and none is negative.
+// Variances get the squares of the weights, which are at most the weights where these are at most 1.
+ErrorTensors weighed(const Incoming& in) {
+  ir::Graph graph;
+  ir::Node node = in.node;
+  node.operands = {graph.add_input("x", {ir::DType::kF64, in.values[0].shape(), ir::Layout::kNchw})};
+  if (node.op == ir::Op::kReduceMin) node.op = ir::Op::kReduceMax;
+  const ir::NodeId id = graph.add_node(node, "y", {ir::DType::kF64, in.result.shape(), ir::Layout::kNchw});
+  const auto weigh = [&](const ir::Tensor& errors) {
+    const ir::Tensor operand[] = {or_zeros(errors, in.values[0].shape())};
+    const ir::Tensor out = evaluate(graph, id, operand, eager_contract(node), {in.pool});
+    ir::Tensor widened = ir::Tensor::of<double>(out.shape(), out.data<double>());
+    // Its own sums are off by less than 2^-53 per addition.
+    const double slack = 1 + 0x1p-50 * static_cast<double>(in.values[0].elements() + 8);
+    for (double& e : widened.data_mut<double>()) e = e >= 0 ? mul_rn(e, slack) : kUnbounded;
+    return widened;
+  };
+  return {weigh(in.errors[0].bound), weigh(in.errors[0].variance)};
+}
+
 ErrorTensors inherited_errors(const Incoming& in) {
   switch (in.node.op) {
     case ir::Op::kConv2d:
@@ -366,6 +450,36 @@ ErrorTensors inherited_errors(const Incoming& in) {
       return max_pool(in);
     case ir::Op::kSoftmax:
       return softmax(in);
+    case ir::Op::kMax:
+    case ir::Op::kMin:
+      return larger_error(in);
+    case ir::Op::kPrelu:
+    case ir::Op::kSqrt:
+    case ir::Op::kExp:
+    case ir::Op::kLog:
+    case ir::Op::kErf:
+    case ir::Op::kAbs:
+    case ir::Op::kNeg:
+    case ir::Op::kSigmoid:
+    case ir::Op::kTanh:
+    case ir::Op::kSoftplus:
+    case ir::Op::kGelu:
+    case ir::Op::kElu:
+    case ir::Op::kLeakyRelu:
+    case ir::Op::kHardSigmoid:
+    case ir::Op::kHardSwish:
+    case ir::Op::kCast:
+    case ir::Op::kPow:
+      return function(in);
+    case ir::Op::kReduceMean:
+    case ir::Op::kReduceSum:
+    case ir::Op::kReduceMax:
+    case ir::Op::kReduceMin:
+    case ir::Op::kResize:
+      return weighed(in);
+    case ir::Op::kArgmax:
+    case ir::Op::kConvTranspose:
+      return unbounded(in);
     case ir::Op::kConcat:
     case ir::Op::kFlatten:
     case ir::Op::kReshape:

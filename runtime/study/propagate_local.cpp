@@ -1,4 +1,6 @@
 // local_error: what a node's own rounding can have made.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -95,6 +97,28 @@ ErrorTensors softmax(const ir::Node& node, std::span<const ir::Tensor> operands,
   });
 }
 
+// Ulp of the result by which functions are off on exact operands (numerics.md, held by
+// tests/unit/function_test.cpp), with a little room for the next binade; 0: no bound of this form.
+double function_error_ulps(const ir::Node& node) {
+  switch (node.op) {
+    case ir::Op::kSqrt:
+    case ir::Op::kPrelu:
+    case ir::Op::kLeakyRelu:
+      return 0.5;
+    case ir::Op::kExp:
+    case ir::Op::kLog:
+    case ir::Op::kErf:
+    case ir::Op::kPow:
+      return 1.05;
+    case ir::Op::kSigmoid:
+    case ir::Op::kSoftplus:
+    case ir::Op::kTanh:
+      return 4;
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir::Tensor> operands,
@@ -164,10 +188,36 @@ LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir
         return out;
       }
       [[fallthrough]];
-    default:
+    case ir::Op::kMaxPool:
+    case ir::Op::kConcat:
+    case ir::Op::kFlatten:
+    case ir::Op::kReshape:
+    case ir::Op::kTranspose:
+    case ir::Op::kSlice:
+    case ir::Op::kPad:
+    case ir::Op::kIdentity:
+    case ir::Op::kConstant:
+    case ir::Op::kAbs:
+    case ir::Op::kNeg:
+    case ir::Op::kMax:
+    case ir::Op::kMin:
+    case ir::Op::kReduceMax:
+    case ir::Op::kReduceMin:
       out.source = "copies";
       return out;
+    default:
+      break;
   }
+  if (node.op == ir::Op::kResize && node.word("mode") == "nearest") {
+    out.source = "copies";
+    return out;
+  }
+  const double ulps = contract.ftz ? 0 : function_error_ulps(node);
+  out.source = ulps > 0 ? fmt::format("{} ulp of {}", ulps, ir::info(node.op).name) : "no bound";
+  out.error = of_result(result, [&](std::size_t, double half) {
+    return ulps > 0 ? mul_rn(2 * ulps, half) : std::numeric_limits<double>::infinity();
+  });
+  return out;
 }
 
 }  // namespace driftc::runtime::study
