@@ -5,6 +5,7 @@
 
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
+#include "ir/resize.h"
 
 namespace driftc::codegen {
 namespace {
@@ -15,14 +16,14 @@ std::string number(double value) {
 
 // Declares `c<axis>`: the coordinate in the operand.
 void coordinate(CudaWriter& w, const ir::Node& node, const std::string& axis, const std::string& out,
-                double scale, const std::string& in_extent, const std::string& out_extent) {
+                double scale, double aligned, const std::string& in_extent, const std::string& out_extent) {
   const std::string& rule = node.word("coordinates");
   std::string c;
   if (rule == "asymmetric") {
     c = fmt::format("__ddiv_rn((double){}, {})", out, number(scale));
   } else if (rule == "align_corners") {
-    c = fmt::format("{2} == 1 ? 0.0 : __ddiv_rn(__dmul_rn((double){0}, (double)({1} - 1)), (double)({2} - 1))",
-                    out, in_extent, out_extent);
+    c = fmt::format("{2} == 1 ? 0.0 : __ddiv_rn(__dmul_rn((double){0}, (double)({1} - 1)), {3})", out, in_extent,
+                    out_extent, number(sub_rn(aligned, 1.0)));
   } else {
     c = fmt::format("__ddiv_rn(__dadd_rn((double){}, 0.5), {})", out, number(scale));
     if (rule != "tf_half_pixel_for_nn") c = fmt::format("__dsub_rn({}, 0.5)", c);
@@ -71,8 +72,11 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
     peel("channel", "plane", channels, "image");
   }
   const std::string in_h = builder.integer("in_h", x.shape[2]), in_w = builder.integer("in_w", x.shape[3]);
-  coordinate(w, node, "y", "out_y", node.number("scale_h"), in_h, out_h);
-  coordinate(w, node, "x", "out_x", node.number("scale_w"), in_w, out_w);
+  const auto aligned = [&](const char* scale, std::size_t axis) {
+    return ir::aligned_extent(node.number(scale), x.shape[axis], context.result.shape[axis]);
+  };
+  coordinate(w, node, "y", "out_y", node.number("scale_h"), aligned("scale_h", 2), in_h, out_h);
+  coordinate(w, node, "x", "out_x", node.number("scale_w"), aligned("scale_w", 3), in_w, out_w);
   if (nearest) {
     w.line(fmt::format("cy = {};", rounded(node, "cy")));
     w.line(fmt::format("cx = {};", rounded(node, "cx")));

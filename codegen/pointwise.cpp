@@ -120,9 +120,20 @@ class Pointwise::Planner {
         s.scalars.push_back(scalar(static_cast<float>(node.number("epsilon"))).index);
         break;
       }
-      default:
-        return internal_error(fmt::format("'{}' has no pointwise form: it cannot be fused here",
-                                          ir::info(node.op).name));
+      default: {
+        const auto call = ir::function_call(node);
+        if (!call)
+          return internal_error(fmt::format("'{}' has no pointwise form: it cannot be fused here",
+                                            ir::info(node.op).name));
+        for (ir::ValueId v : node.operands) {
+          DRIFTC_TRY(term, visit(v, aligned(v, axes)));
+          s.terms.push_back(term);
+        }
+        for (double value : call->scalars)
+          s.scalars.push_back(scalar(static_cast<float>(value)).index);
+        s.function = call->function;
+        break;
+      }
     }
     return push(std::move(s), node.op);
   }

@@ -79,6 +79,15 @@ Result<void> import_sum(OpContext& op) {
 
 Result<void> import_unary(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(1, 1));
+  if (op.op_type() == "Neg") {  // of shapes
+    DRIFTC_TRY(folds, op.folds(1));
+    DRIFTC_TRY(declared, op.operand(0));
+    if (folds && is_integer(declared.declared)) {
+      DRIFTC_TRY(x, known(op, 0));
+      DRIFTC_TRY(result, fold_binary(op, "Sub", ir::Tensor(ir::DType::kI64, ir::Shape{}), x));
+      return bind_folded(op, std::move(result), declared.declared);
+    }
+  }
   DRIFTC_TRY(x, op.value(0));
   if (op.opset() < 7) op.ignore_attribute("consumed_inputs");
   return op.emit(*ir::parse_op(op.ir_op()), {x}, {});

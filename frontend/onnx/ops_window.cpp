@@ -186,9 +186,11 @@ Result<void> import_conv_transpose(OpContext& op) {
     for (std::size_t a = 0; a < 2; ++a) {
       const std::int64_t total =
           stride[a] * (shape[2 + a] - 1) + extra[a] + (kernel[a] - 1) * dilation[a] + 1 - target[a];
-      if (total < 0)
-        return op.attribute_error(wanted ? "output_shape" : "auto_pad",
-                                  fmt::format("asks for {} rows or columns, more than there are", target[a]));
+      if (total < 0) {  // what is missing is output padding; inference checks that there is not too much
+        extra[a] -= total;
+        pad[a] = pad[2 + a] = 0;
+        continue;
+      }
       pad[a] = mode == "SAME_UPPER" ? total / 2 : total - total / 2;
       pad[2 + a] = total - pad[a];
     }
