@@ -1,5 +1,5 @@
-// reduce_mean, reduce_sum, reduce_max, reduce_min: one thread per output element, which walks the reduced axes
-// row by row.
+// reduce_mean, reduce_sum, reduce_max, reduce_min: one thread per output element, which walks the
+// reduced axes row by row.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,8 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context) {
     builder.describe("One output element per thread, which walks the reduced axes row by row.\n" +
                      explain_order(*context.kernel.contract.order));
   } else {
-    builder.describe("One output element per thread, which walks the reduced axes row by row. A NaN wins.\n");
+    builder.describe(
+        "One output element per thread, which walks the reduced axes row by row. A NaN wins.\n");
   }
   const std::string in = builder.operand(operand), out = builder.result();
   CudaWriter& w = builder.body();
@@ -53,7 +54,8 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context) {
   IndexCode code(builder, collapse(std::move(outer), UnitAxes::kDrop, 2));
   const std::size_t views[] = {0, 1};
   code.declare_coordinates(w, "i", views);
-  w.line(fmt::format("const index_t to = {}, from = {};", code.offset(0, "i"), code.offset(1, "i")));
+  w.line(
+      fmt::format("const index_t to = {}, from = {};", code.offset(0, "i"), code.offset(1, "i")));
   if (sums) {
     w.line("Sum sum_of;");
     w.line("start(sum_of, 0.0f);");
@@ -74,7 +76,8 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context) {
     w.line(fmt::format("add_value(sum_of, {});", load));
   } else {
     w.line(fmt::format("const float v = {};", load));
-    w.line(fmt::format("best = v {} best || v != v ? v : best;", node.op == ir::Op::kReduceMax ? ">" : "<"));
+    w.line(fmt::format("best = v {} best || v != v ? v : best;",
+                       node.op == ir::Op::kReduceMax ? ">" : "<"));
   }
   for (std::size_t a = 0; a < inner.size(); ++a) w.close();
   if (node.op == ir::Op::kReduceMean) {

@@ -1,4 +1,5 @@
-// resize: one thread per output element. Where it reads is computed in f64 by the formulas of ops.def.
+// resize: one thread per output element. Where it reads is computed in f64 by the formulas of
+// ops.def.
 #include <fmt/format.h>
 
 #include <bit>
@@ -15,15 +16,16 @@ std::string number(double value) {
 }
 
 // Declares `c<axis>`: the coordinate in the operand.
-void coordinate(CudaWriter& w, const ir::Node& node, const std::string& axis, const std::string& out,
-                double scale, double aligned, const std::string& in_extent, const std::string& out_extent) {
+void coordinate(CudaWriter& w, const ir::Node& node, const std::string& axis,
+                const std::string& out, double scale, double aligned, const std::string& in_extent,
+                const std::string& out_extent) {
   const std::string& rule = node.word("coordinates");
   std::string c;
   if (rule == "asymmetric") {
     c = fmt::format("__ddiv_rn((double){}, {})", out, number(scale));
   } else if (rule == "align_corners") {
-    c = fmt::format("{2} == 1 ? 0.0 : __ddiv_rn(__dmul_rn((double){0}, (double)({1} - 1)), {3})", out, in_extent,
-                    out_extent, number(sub_rn(aligned, 1.0)));
+    c = fmt::format("{2} == 1 ? 0.0 : __ddiv_rn(__dmul_rn((double){0}, (double)({1} - 1)), {3})",
+                    out, in_extent, out_extent, number(sub_rn(aligned, 1.0)));
   } else {
     c = fmt::format("__ddiv_rn(__dadd_rn((double){}, 0.5), {})", out, number(scale));
     if (rule != "tf_half_pixel_for_nn") c = fmt::format("__dsub_rn({}, 0.5)", c);
@@ -50,9 +52,11 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
   const ir::TensorType& x = context.operands[static_cast<std::size_t>(operand)];
   const bool nearest = node.word("mode") == "nearest";
   const std::int64_t elements = context.result.shape.elements();
-  KernelBuilder builder(fmt::format("resize_{}_{}", node.word("mode"), node.word("coordinates")), context.wide());
-  builder.describe(nearest ? "Nearest neighbour: one output element per thread.\n"
-                           : "Linear interpolation along columns, then rows: one output element per thread.\n");
+  KernelBuilder builder(fmt::format("resize_{}_{}", node.word("mode"), node.word("coordinates")),
+                        context.wide());
+  builder.describe(
+      nearest ? "Nearest neighbour: one output element per thread.\n"
+              : "Linear interpolation along columns, then rows: one output element per thread.\n");
   const std::string in = builder.operand(operand), out = builder.result();
   begin_elements(builder, elements);
   CudaWriter& w = builder.body();
@@ -60,7 +64,8 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
   const std::string out_h = builder.integer("out_h", context.result.shape[2]);
   const std::string out_w = builder.integer("out_w", context.result.shape[3]);
   auto peel = [&](const char* name, const char* from, const std::string& extent, const char* rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent, name));
+    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
+                       name));
   };
   if (context.result.layout == ir::Layout::kNhwc) {
     peel("channel", "i", channels, "pixel");
@@ -71,7 +76,8 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
     peel("out_y", "line", out_h, "plane");
     peel("channel", "plane", channels, "image");
   }
-  const std::string in_h = builder.integer("in_h", x.shape[2]), in_w = builder.integer("in_w", x.shape[3]);
+  const std::string in_h = builder.integer("in_h", x.shape[2]),
+                    in_w = builder.integer("in_w", x.shape[3]);
   const auto aligned = [&](const char* scale, std::size_t axis) {
     return ir::aligned_extent(node.number(scale), x.shape[axis], context.result.shape[axis]);
   };
@@ -100,13 +106,19 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
   } else {
     for (const auto& [a, extent] : {std::pair{"y", in_h}, std::pair{"x", in_w}}) {
       w.line(fmt::format("const double f{0} = floor(c{0}), ratio_{0} = __dsub_rn(c{0}, f{0});", a));
-      w.line(fmt::format("const index_t {0}0 = (index_t)f{0}, {0}1 = {0}0 + 1 < {1} ? {0}0 + 1 : {1} - 1;", a, extent));
-      w.line(fmt::format("const float w{0} = __double2float_rn(ratio_{0}), v{0} = __double2float_rn(__dsub_rn(1.0, ratio_{0}));", a));
+      w.line(fmt::format(
+          "const index_t {0}0 = (index_t)f{0}, {0}1 = {0}0 + 1 < {1} ? {0}0 + 1 : {1} - 1;", a,
+          extent));
+      w.line(
+          fmt::format("const float w{0} = __double2float_rn(ratio_{0}), v{0} = "
+                      "__double2float_rn(__dsub_rn(1.0, ratio_{0}));",
+                      a));
     }
     for (int row = 0; row < 2; ++row)
-      w.line(fmt::format("const float t{0} = __fadd_rn(__fmul_rn(vx, {1}[base + y{0}{2} + x0{3}]), "
-                         "__fmul_rn(wx, {1}[base + y{0}{2} + x1{3}]));",
-                         row, in, xs_h, xs_w));
+      w.line(
+          fmt::format("const float t{0} = __fadd_rn(__fmul_rn(vx, {1}[base + y{0}{2} + x0{3}]), "
+                      "__fmul_rn(wx, {1}[base + y{0}{2} + x1{3}]));",
+                      row, in, xs_h, xs_w));
     w.line(fmt::format("{}[i] = __fadd_rn(__fmul_rn(vy, t0), __fmul_rn(wy, t1));", out));
   }
   LoweredKernel lowered;

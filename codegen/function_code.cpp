@@ -33,7 +33,8 @@ DeviceFunction exp_function() {
   const char* type = kDouble<T> ? "double" : "float";
   auto text = [](const ir::ExpArgument<T>& a) {
     const std::string sign = a.negated ? "-" : "";
-    return sign + (a.reg == ir::ExpRegister::kConstant ? literal(a.constant) : std::string(ir::name_of(a.reg)));
+    return sign + (a.reg == ir::ExpRegister::kConstant ? literal(a.constant)
+                                                       : std::string(ir::name_of(a.reg)));
   };
   const std::string name = kDouble<T> ? "exp64_by_steps" : "exp_by_steps";
   CudaWriter w;
@@ -42,22 +43,26 @@ DeviceFunction exp_function() {
   w.line(fmt::format("if (x != x) return {};", literal(std::numeric_limits<T>::quiet_NaN())));
   w.line(fmt::format("if (x > {}) return {};", literal(table.overflow_above),
                      literal(std::numeric_limits<T>::infinity())));
-  w.line(fmt::format("if (x < {}) return {};", literal(table.underflow_below), kDouble<T> ? "0.0" : "0.0f"));
+  w.line(fmt::format("if (x < {}) return {};", literal(table.underflow_below),
+                     kDouble<T> ? "0.0" : "0.0f"));
   w.line(fmt::format("{} t, k, r, p;", type));
   for (const auto& step : table.steps)
-    w.line(fmt::format("{} = {}({}, {}, {});", ir::name_of(step.to), kDouble<T> ? "__fma_rn" : "__fmaf_rn",
-                       text(step.a), text(step.b), text(step.c)));
+    w.line(fmt::format("{} = {}({}, {}, {});", ir::name_of(step.to),
+                       kDouble<T> ? "__fma_rn" : "__fmaf_rn", text(step.a), text(step.b),
+                       text(step.c)));
   if constexpr (kDouble<T>) {
     w.line(fmt::format("const long long n = __double_as_longlong(t) - __double_as_longlong({});",
                        literal(table.magic)));
-    w.line("const long long h = n >> 1;  // 2^n in two steps, so that each factor is a normal number");
+    w.line(
+        "const long long h = n >> 1;  // 2^n in two steps, so that each factor is a normal number");
     auto power = [&](std::string_view e) {
       return fmt::format("__longlong_as_double((long long)({} + {}) << {})", e, table.exponent_bias,
                          table.fraction_bits);
     };
     w.line(fmt::format("return __dmul_rn(__dmul_rn(p, {}), {});", power("h"), power("n - h")));
   } else {
-    w.line(fmt::format("const int n = (int)(__float_as_uint(t) - __float_as_uint({}));", literal(table.magic)));
+    w.line(fmt::format("const int n = (int)(__float_as_uint(t) - __float_as_uint({}));",
+                       literal(table.magic)));
     w.line("const int h = n >> 1;  // 2^n in two steps, so that each factor is a normal number");
     auto power = [&](std::string_view e) {
       return fmt::format("__uint_as_float((unsigned)({} + {}) << {})", e, table.exponent_bias,
@@ -105,8 +110,12 @@ class TextSteps {
   Real fma(const Real& a, const Real& b, const Real& c) {
     return real_line("{}({}, {}, {})", kDouble ? "__fma_rn" : "__fmaf_rn", a.text, b.text, c.text);
   }
-  Real sqrt(const Real& a) { return real_line("{}({})", kDouble ? "__dsqrt_rn" : "__fsqrt_rn", a.text); }
-  Real exp(const Real& a) { return real_line("{}({})", kDouble ? "exp64_by_steps" : "exp_by_steps", a.text); }
+  Real sqrt(const Real& a) {
+    return real_line("{}({})", kDouble ? "__dsqrt_rn" : "__fsqrt_rn", a.text);
+  }
+  Real exp(const Real& a) {
+    return real_line("{}({})", kDouble ? "exp64_by_steps" : "exp_by_steps", a.text);
+  }
   Real abs(const Real& a) { return from_bits(mask(bits(a), integer(magnitude_bits()))); }
   Real neg(const Real& a) { return real_line("-{}", a.text); }
   Real with_sign_of(const Real& a, const Real& sign) {
@@ -144,12 +153,8 @@ class TextSteps {
   Int shift_right(const Int& a, int by) { return int_line("{} >> {}", a.text, by); }
 
   TextSteps<double> wide() { return TextSteps<double>(lines_); }
-  RealText<double> widen(const Real& a) {
-    return wide().real_line("(double){}", a.text);
-  }
-  Real narrow(const RealText<double>& a) {
-    return real_line("__double2float_rn({})", a.text);
-  }
+  RealText<double> widen(const Real& a) { return wide().real_line("(double){}", a.text); }
+  Real narrow(const RealText<double>& a) { return real_line("__double2float_rn({})", a.text); }
 
   template <class... A>
   Real real_line(fmt::format_string<const A&...> form, const A&... args) {
@@ -158,12 +163,17 @@ class TextSteps {
 
  private:
   static constexpr const char* int_type() { return kDouble ? "long long" : "int"; }
-  static constexpr const char* unsigned_type() { return kDouble ? "unsigned long long" : "unsigned"; }
+  static constexpr const char* unsigned_type() {
+    return kDouble ? "unsigned long long" : "unsigned";
+  }
   static constexpr std::int64_t magnitude_bits() {
     return kDouble ? 0x7fffffffffffffffLL : 0x7fffffffLL;
   }
   std::string line(std::string_view type, const std::string& expression) {
-    const std::string name = fmt::format("{}{}", type == "bool" ? "b" : type == "float" || type == "double" ? "r" : "n",
+    const std::string name = fmt::format("{}{}",
+                                         type == "bool"                        ? "b"
+                                         : type == "float" || type == "double" ? "r"
+                                                                               : "n",
                                          lines_.names++);
     lines_.w.line(fmt::format("const {} {} = {};", type, name, expression));
     return name;
@@ -180,7 +190,8 @@ class TextSteps {
     return real_line("{}({}, {})", name, a.text, b.text);
   }
   Int wrapping(const char* sign, const Int& a, const Int& b) {
-    return int_line("({0})(({1}){2} {3} ({1}){4})", int_type(), unsigned_type(), a.text, sign, b.text);
+    return int_line("({0})(({1}){2} {3} ({1}){4})", int_type(), unsigned_type(), a.text, sign,
+                    b.text);
   }
 
   Lines& lines_;
@@ -259,10 +270,13 @@ std::vector<DeviceFunction> function_prelude(Function function) {
   for (int i = 0; i < row.operands; ++i) names.emplace_back(kOperands[i]);
   for (int i = 0; i < row.scalars; ++i) names.emplace_back(kScalars[i]);
   std::string parameters;
-  for (const std::string& name : names) parameters += (parameters.empty() ? "float " : ", float ") + name;
+  for (const std::string& name : names)
+    parameters += (parameters.empty() ? "float " : ", float ") + name;
   Lines lines;
-  lines.w.comment(fmt::format("{} by the steps of ir/function_steps.h: the interpreter runs the same ones.", row.name));
-  lines.w.open(fmt::format("static __device__ __forceinline__ float {}({})", function_name(function), parameters));
+  lines.w.comment(fmt::format(
+      "{} by the steps of ir/function_steps.h: the interpreter runs the same ones.", row.name));
+  lines.w.open(fmt::format("static __device__ __forceinline__ float {}({})",
+                           function_name(function), parameters));
   const Text::Real result = steps_of(function, lines, names);
   lines.w.line(fmt::format("return {};", result.text));
   lines.w.close();

@@ -1,5 +1,6 @@
-// The functions of ir/functions.def as device functions: the steps of ir/function_steps.h and ir/exp_steps.h,
-// printed. `sigmoid_of(x)`, `pow_of(x, y)`, `elu_of(x, alpha)` ... ; exp is `exp_by_steps(x)`.
+// The functions of ir/functions.def as device functions: the steps of ir/function_steps.h and
+// ir/exp_steps.h, printed. `sigmoid_of(x)`, `pow_of(x, y)`, `elu_of(x, alpha)` ... ; exp is
+// `exp_by_steps(x)`.
 #pragma once
 
 #include <string>

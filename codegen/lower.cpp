@@ -47,12 +47,14 @@ Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node,
       case ir::Algorithm::kElementwise:
         return emit_elementwise(context);
       case ir::Algorithm::kCopy:
-        return kernel.body.nodes()[0].op == ir::Op::kResize ? emit_resize(context) : emit_copy(context);
+        return kernel.body.nodes()[0].op == ir::Op::kResize ? emit_resize(context)
+                                                            : emit_copy(context);
       case ir::Algorithm::kPool:
         return emit_pool(context);
       case ir::Algorithm::kReduce:
-        return reduction != nullptr && reduction->op == ir::Op::kGlobalAvgPool ? emit_reduce(context)
-                                                                               : emit_reduce_axes(context);
+        return reduction != nullptr && reduction->op == ir::Op::kGlobalAvgPool
+                   ? emit_reduce(context)
+                   : emit_reduce_axes(context);
       case ir::Algorithm::kSoftmax:
         return emit_softmax(context);
       case ir::Algorithm::kDirect:

@@ -47,8 +47,8 @@ class Pointwise {
   // Short text that names the structure ("add_relu"), for entry names.
   const std::string& label() const { return label_; }
 
-  // Declares scalar parameters (clip bounds, epsilons, scalar constants) and device functions. Once per kernel, before
-  // emit.
+  // Declares scalar parameters (clip bounds, epsilons, scalar constants) and device functions. Once
+  // per kernel, before emit.
   void declare(KernelBuilder& builder);
   // Statements that compute the element; returns the expression of its value. `offset(i)` is the
   // element offset of access i, `root` the expression of the root value.
@@ -71,8 +71,9 @@ class Pointwise {
   };
   struct Step {
     ir::Op op;
-    std::vector<Term> terms;           // operands
-    std::vector<std::size_t> scalars;  // attributes: clip {min, max}, batch_norm {epsilon}, those of functions
+    std::vector<Term> terms;  // operands
+    std::vector<std::size_t>
+        scalars;  // attributes: clip {min, max}, batch_norm {epsilon}, those of functions
     std::optional<ir::Function> function;  // what the step calls; empty: it has code of its own
     // Contracted add or sub: terms are {a, b, c} of the product a * b and the addend c; a and c are
     // negated as told (exact).

@@ -3,9 +3,8 @@
 namespace driftc::ir {
 
 bool has_bias(const Node& node) {
-  const bool takes_bias =
-      node.op == Op::kConv2d || node.op == Op::kConv1x1Matmul || node.op == Op::kConvTranspose ||
-      node.op == Op::kGemm;
+  const bool takes_bias = node.op == Op::kConv2d || node.op == Op::kConv1x1Matmul ||
+                          node.op == Op::kConvTranspose || node.op == Op::kGemm;
   return takes_bias && node.operands.size() == 3;
 }
 

@@ -1,17 +1,17 @@
-// The functions of ir/functions.def, each defined once as a straight line of steps: one rounding to nearest, one
-// comparison, one selection or one exact operation on bits per step. The steps are written against a machine M,
-// of which there are two:
+// The functions of ir/functions.def, each defined once as a straight line of steps: one rounding to
+// nearest, one comparison, one selection or one exact operation on bits per step. The steps are
+// written against a machine M, of which there are two:
 //
 //   NumericSteps<T> (below)       computes: the interpreter, in f32 and f64
 //   TextSteps (codegen)           prints each step as a line of CUDA C++: the device prelude
 //
-// so both make the same bits on every machine, without any libm. exp is the table of ir/exp_steps.h; sigmoid,
-// tanh, softplus, elu and the tanh form of gelu derive from it; log and erf are tables of their own; pow is
-// exp(y * log|x|) computed in f64 and rounded once. Errors against MPFR: docs/numerics.md, held by
-// tests/unit/function_test.cpp.
+// so both make the same bits on every machine, without any libm. exp is the table of
+// ir/exp_steps.h; sigmoid, tanh, softplus, elu and the tanh form of gelu derive from it; log and
+// erf are tables of their own; pow is exp(y * log|x|) computed in f64 and rounded once. Errors
+// against MPFR: docs/numerics.md, held by tests/unit/function_test.cpp.
 //
-// A machine has Real, Int (the bits of a Real, signed) and Bool, and the operations used here. kDouble tells
-// which coefficients apply; `wide()` is the machine of f64.
+// A machine has Real, Int (the bits of a Real, signed) and Bool, and the operations used here.
+// kDouble tells which coefficients apply; `wide()` is the machine of f64.
 #pragma once
 
 #include <cmath>
@@ -57,8 +57,12 @@ struct NumericSteps {
   Real from_int(Int a) { return static_cast<T>(a); }
   Int integer(std::int64_t c) { return static_cast<Int>(c); }
   // Wrapping, as on the device.
-  Int plus(Int a, Int b) { return static_cast<Int>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)); }
-  Int minus(Int a, Int b) { return static_cast<Int>(static_cast<Unsigned>(a) - static_cast<Unsigned>(b)); }
+  Int plus(Int a, Int b) {
+    return static_cast<Int>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
+  }
+  Int minus(Int a, Int b) {
+    return static_cast<Int>(static_cast<Unsigned>(a) - static_cast<Unsigned>(b));
+  }
   Int mask(Int a, Int b) { return a & b; }
   Int shift_left(Int a, int by) { return static_cast<Int>(static_cast<Unsigned>(a) << by); }
   Int shift_right(Int a, int by) { return a >> by; }  // of a signed number: copies the sign
@@ -89,8 +93,8 @@ class FunctionSteps {
     const Bool tiny = m.less(x, m.real(kDouble ? 0x1p-1022 : 0x1p-126));
     const Real scaled = m.select(tiny, m.mul(x, m.real(kDouble ? 0x1p54 : 0x1p24)), x);
     const Int bits = m.bits(scaled);
-    const Int k = m.shift_right(m.minus(bits, m.integer(kDouble ? 0x3fe6a09e667f3bcdLL : 0x3f3504f3)),
-                                kFractionBits);
+    const Int k = m.shift_right(
+        m.minus(bits, m.integer(kDouble ? 0x3fe6a09e667f3bcdLL : 0x3f3504f3)), kFractionBits);
     const Real kr = m.sub(m.from_int(k), m.select(tiny, m.real(kDouble ? 54 : 24), m.real(0)));
     const Real f = m.sub(m.from_bits(m.minus(bits, m.shift_left(k, kFractionBits))), m.real(1));
     const Real s = m.div(f, m.add(f, m.real(2)));
@@ -98,7 +102,8 @@ class FunctionSteps {
     Real p = z;
     if constexpr (kDouble) {
       p = horner(z, {0x1.2f112df3e5244p-3, 0x1.39a09d078c69fp-3, 0x1.7466496cb03dep-3,
-                     0x1.c71c51d8e78afp-3, 0x1.2492494229359p-2, 0x1.999999997fa04p-2, 0x1.5555555555593p-1});
+                     0x1.c71c51d8e78afp-3, 0x1.2492494229359p-2, 0x1.999999997fa04p-2,
+                     0x1.5555555555593p-1});
     } else {
       p = horner(z, {0xf89e26.0p-26, 0x91e9ee.0p-25, 0xccce13.0p-25, 0xaaaaaa.0p-24});
     }
@@ -126,14 +131,14 @@ class FunctionSteps {
       // Beyond 6 erf rounds to 1; the fit is over u = (a - 3.5) / 2.5.
       const Real bound = m.select(m.less(a, m.real(6)), a, m.real(6));
       const Real u = m.mul(m.sub(bound, m.real(3.5)), m.real(0.4));
-      q = horner(u, {0x1.34dd01e247377p-29, -0x1.f195f0a8368a2p-28, 0x1.36b598558ad84p-28,
-                     0x1.43b9fba47758cp-28, -0x1.2898608ea2494p-29, 0x1.43d2080a94f91p-26,
-                     -0x1.172a80e62e800p-23, 0x1.a4ca8b08c35efp-22, -0x1.ec11c6f3ae400p-21,
-                     0x1.00b7cd68af62fp-19, -0x1.cb14e5898c58cp-19, 0x1.32947938ed058p-18,
+      q = horner(u, {0x1.34dd01e247377p-29,  -0x1.f195f0a8368a2p-28, 0x1.36b598558ad84p-28,
+                     0x1.43b9fba47758cp-28,  -0x1.2898608ea2494p-29, 0x1.43d2080a94f91p-26,
+                     -0x1.172a80e62e800p-23, 0x1.a4ca8b08c35efp-22,  -0x1.ec11c6f3ae400p-21,
+                     0x1.00b7cd68af62fp-19,  -0x1.cb14e5898c58cp-19, 0x1.32947938ed058p-18,
                      -0x1.8cc473b9d43c7p-20, -0x1.35f6c4071182cp-16, 0x1.7d4438e255520p-14,
-                     -0x1.42c5a434dd655p-12, 0x1.d47dd137089cep-11, -0x1.372a2188cfd82p-9,
-                     0x1.862e9604f58e4p-8, -0x1.d75a5651f5965p-7, 0x1.1794772e75795p-5,
-                     -0x1.4e712f2ed45bbp-4, -0x1.82b383473a63fp2, -0x1.22a4dc1adc4d6p4,
+                     -0x1.42c5a434dd655p-12, 0x1.d47dd137089cep-11,  -0x1.372a2188cfd82p-9,
+                     0x1.862e9604f58e4p-8,   -0x1.d75a5651f5965p-7,  0x1.1794772e75795p-5,
+                     -0x1.4e712f2ed45bbp-4,  -0x1.82b383473a63fp2,   -0x1.22a4dc1adc4d6p4,
                      -0x1.c3991652a25b0p3});
     } else {
       p = horner(square, {-0x1.38ep-11, 0x1.471a58p-8, -0x1.b691b2p-6, 0x1.ce1c44p-4, -0x1.8127p-2,
@@ -175,7 +180,8 @@ class FunctionSteps {
     return m.with_sign_of(m.div(m.neg(e), m.add(m.real(2), e)), x);
   }
 
-  // e = exp(-|x|); u = 1 + e; max(x, 0) + (log(u) + (e - (u - 1)) / u), the last quotient being what 1 + e lost
+  // e = exp(-|x|); u = 1 + e; max(x, 0) + (log(u) + (e - (u - 1)) / u), the last quotient being
+  // what 1 + e lost
   Real softplus(Real x) {
     const Real e = m.exp(m.neg(m.abs(x))), u = m.add(m.real(1), e);
     const Real lost = m.div(m.sub(e, m.sub(u, m.real(1))), u);
@@ -184,7 +190,8 @@ class FunctionSteps {
 
   // x/2 * (1 + erf(x / sqrt 2))
   Real gelu(Real x) {
-    return m.mul(m.mul(m.real(0.5), x), m.add(m.real(1), erf(m.mul(x, m.real(0x1.6a09e667f3bcdp-1)))));
+    return m.mul(m.mul(m.real(0.5), x),
+                 m.add(m.real(1), erf(m.mul(x, m.real(0x1.6a09e667f3bcdp-1)))));
   }
 
   // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
@@ -213,8 +220,8 @@ class FunctionSteps {
     return m.select(m.either(m.less(b, a), m.both(m.is_nan(b), m.no(m.is_nan(a)))), b, a);
   }
 
-  // In f64 throughout. Special cases as IEEE 754's pow: 1 for y = 0 or x = 1, the sign of odd powers, NaN for
-  // negative x and y no integer.
+  // In f64 throughout. Special cases as IEEE 754's pow: 1 for y = 0 or x = 1, the sign of odd
+  // powers, NaN for negative x and y no integer.
   Real pow(Real x, Real y) {
     auto w = m.wide();
     FunctionSteps<decltype(w)> wide(w);
@@ -225,7 +232,8 @@ class FunctionSteps {
   Real round_f16(Real x) {
     const Real a = m.abs(x);
     const Real normal = to_fraction(a, kFractionBits - 10);
-    const Real magic = m.real(kDouble ? 0x1.8p28 : 0.5);  // its last bit is 2^-24, f16's smallest number
+    const Real magic =
+        m.real(kDouble ? 0x1.8p28 : 0.5);  // its last bit is 2^-24, f16's smallest number
     const Real subnormal = m.sub(m.add(a, magic), magic);
     Real y = m.select(m.less(a, m.real(0x1p-14)), subnormal, normal);
     y = m.select(m.less(a, m.real(65520)), y, m.real(kInf));
@@ -262,7 +270,8 @@ class FunctionSteps {
     const Bool integer = is_integer(magnitude), odd = m.both(integer, m.no(is_integer(half)));
     const Bool negative = m.equal(m.with_sign_of(m.real(1), x), m.real(-1));  // -0 too
     r = m.select(m.both(negative, odd), m.neg(r), r);
-    const Bool undefined = m.both(m.both(m.less(x, m.real(0)), m.less(m.real(-kInf), x)), m.no(integer));
+    const Bool undefined =
+        m.both(m.both(m.less(x, m.real(0)), m.less(m.real(-kInf), x)), m.no(integer));
     r = m.select(undefined, m.real(kNan), r);
     return m.select(m.either(m.equal(y, m.real(0)), m.equal(x, m.real(1))), m.real(1), r);
   }
@@ -284,12 +293,14 @@ class FunctionSteps {
     const Real magic = m.real(0x1p52);
     return m.either(m.no(m.less(a, magic)), m.equal(m.sub(m.add(a, magic), magic), a));
   }
-  // Drops the last `drop` bits of the fraction of a >= 0, to nearest, ties to even. NaN and Inf come out wrong.
+  // Drops the last `drop` bits of the fraction of a >= 0, to nearest, ties to even. NaN and Inf
+  // come out wrong.
   Real to_fraction(Real a, int drop) {
     const Int bits = m.bits(a);
     const Int last = m.mask(m.shift_right(bits, drop), m.integer(1));
     const Int half = m.integer((std::int64_t{1} << (drop - 1)) - 1);
-    return m.from_bits(m.mask(m.plus(bits, m.plus(half, last)), m.integer(-(std::int64_t{1} << drop))));
+    return m.from_bits(
+        m.mask(m.plus(bits, m.plus(half, last)), m.integer(-(std::int64_t{1} << drop))));
   }
 
   M m;

@@ -11,7 +11,9 @@ constexpr FunctionInfo kFunctions[] = {
 };
 
 Function rounding_to(std::string_view type) {
-  return type == "f16" ? Function::kRoundF16 : type == "bf16" ? Function::kRoundBf16 : Function::kRoundF32;
+  return type == "f16"    ? Function::kRoundF16
+         : type == "bf16" ? Function::kRoundBf16
+                          : Function::kRoundF32;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Which function (ir/functions.def) an elementwise operator computes on each element. The functions themselves
-// are steps of named roundings in ir/function_steps.h, from which the interpreter and the CUDA prelude both come.
+// Which function (ir/functions.def) an elementwise operator computes on each element. The functions
+// themselves are steps of named roundings in ir/function_steps.h, from which the interpreter and
+// the CUDA prelude both come.
 #pragma once
 
 #include <array>

@@ -35,8 +35,7 @@ class Inference {
     const auto count = static_cast<int>(operands_.size());
     if (count < row_.min_operands || (row_.max_operands >= 0 && count > row_.max_operands))
       return fail(fmt::format("takes {} operand(s), {} given", operand_range(), count));
-    if (row_.op == Op::kConstant || row_.op == Op::kKernel)
-      return fail("has no inferred type");
+    if (row_.op == Op::kConstant || row_.op == Op::kKernel) return fail("has no inferred type");
     for (const TensorType& t : operands_)
       if (t.dtype != operands_[0].dtype)
         return fail(fmt::format("operands differ in type: {} and {}", to_string(operands_[0]),
@@ -62,14 +61,16 @@ class Inference {
   Result<void> check_window(std::string_view name, std::size_t size, std::int64_t least) const {
     const auto& values = node_.ints(name);
     if (values.size() != size)
-      return fail(fmt::format("attribute '{}' has {} entries, needs {}", name, values.size(), size));
+      return fail(
+          fmt::format("attribute '{}' has {} entries, needs {}", name, values.size(), size));
     for (std::int64_t v : values)
       if (v < least || v > kMaxWindow)
         return fail(fmt::format("attribute '{}' holds {}, allowed are {} to {}", name, v, least,
                                 kMaxWindow));
     return {};
   }
-  Result<void> check_word(std::string_view name, std::initializer_list<std::string_view> known) const {
+  Result<void> check_word(std::string_view name,
+                          std::initializer_list<std::string_view> known) const {
     const std::string& word = node_.word(name);
     std::string list;
     for (std::string_view k : known) {
@@ -166,7 +167,8 @@ class Inference {
         DRIFTC_TRY(s, window(shape(0)[1], kernel[0], kernel[1], row_.op == Op::kMaxPool,
                              node_.integer("ceil_mode") != 0));
         const auto& pad = node_.ints("pad");
-        if (pad[0] >= kernel[0] || pad[2] >= kernel[0] || pad[1] >= kernel[1] || pad[3] >= kernel[1])
+        if (pad[0] >= kernel[0] || pad[2] >= kernel[0] || pad[1] >= kernel[1] ||
+            pad[3] >= kernel[1])
           if (row_.op == Op::kMaxPool && node_.ints("dilation") == std::vector<std::int64_t>{1, 1})
             return fail("pad must be smaller than the kernel, else a window sees only padding");
         return s;
@@ -212,7 +214,8 @@ class Inference {
         if (perm.size() != shape(0).rank()) return fail("perm needs one entry per axis");
         std::vector<std::int64_t> dims;
         for (std::int64_t p : perm) {
-          if (p < 0 || p >= static_cast<std::int64_t>(seen.size()) || seen[static_cast<std::size_t>(p)])
+          if (p < 0 || p >= static_cast<std::int64_t>(seen.size()) ||
+              seen[static_cast<std::size_t>(p)])
             return fail("perm is not a permutation of the axes");
           seen[static_cast<std::size_t>(p)] = true;
           dims.push_back(shape(0)[static_cast<std::size_t>(p)]);
@@ -237,7 +240,8 @@ class Inference {
     const Shape& x = shape(0);
     const Shape& w = shape(1);
     if (x.rank() != 4) return fail(fmt::format("input is {}, needs [N,C,H,W]", to_string(x)));
-    if (w.rank() != 4) return fail(fmt::format("weight is {}, needs [K,C/groups,R,S]", to_string(w)));
+    if (w.rank() != 4)
+      return fail(fmt::format("weight is {}, needs [K,C/groups,R,S]", to_string(w)));
     if (groups < 1) return fail("groups must be at least 1");
     if (x[1] % groups != 0 || w[0] % groups != 0 || x[1] / groups != w[1])
       return fail(fmt::format("channels do not fit: input {}, weight {}, groups {}", to_string(x),
@@ -257,13 +261,15 @@ class Inference {
     const Shape& w = shape(1);
     const std::int64_t groups = node_.integer("groups");
     if (x.rank() != 4) return fail(fmt::format("input is {}, needs [N,C,H,W]", to_string(x)));
-    if (w.rank() != 4) return fail(fmt::format("weight is {}, needs [C,K/groups,R,S]", to_string(w)));
+    if (w.rank() != 4)
+      return fail(fmt::format("weight is {}, needs [C,K/groups,R,S]", to_string(w)));
     if (groups < 1 || groups > kMaxWindow) return fail("groups must be at least 1");
     if (x[1] != w[0] || x[1] % groups != 0)
       return fail(fmt::format("channels do not fit: input {}, weight {}, groups {}", to_string(x),
                               to_string(w), groups),
                   fmt::format("the weight's first extent must be {}", x[1]));
-    if (w[2] < 1 || w[3] < 1 || w[2] > kMaxWindow || w[3] > kMaxWindow) return fail("empty or huge kernel");
+    if (w[2] < 1 || w[3] < 1 || w[2] > kMaxWindow || w[3] > kMaxWindow)
+      return fail("empty or huge kernel");
     const Shape channels{w[1], groups};
     if (!channels.checked_elements()) return fail("more than 2^40 output channels");
     if (operands_.size() == 3 && shape(2) != Shape{w[1] * groups})
@@ -276,10 +282,12 @@ class Inference {
     for (std::size_t a = 0; a < 2; ++a) {
       const std::int64_t stride = node_.ints("stride")[a], extra = node_.ints("output_pad")[a];
       if (extra >= stride && extra >= node_.ints("dilation")[a])
-        return fail(fmt::format("output_pad {} is not below stride {} or the dilation", extra, stride));
-      if (x[2 + a] < 1 || x[2 + a] > kMaxWindow) return fail("needs an input of 1 to 2^24 rows and columns");
-      out[2 + a] = stride * (x[2 + a] - 1) + extra + (w[2 + a] - 1) * node_.ints("dilation")[a] + 1 -
-                   node_.ints("pad")[a] - node_.ints("pad")[2 + a];
+        return fail(
+            fmt::format("output_pad {} is not below stride {} or the dilation", extra, stride));
+      if (x[2 + a] < 1 || x[2 + a] > kMaxWindow)
+        return fail("needs an input of 1 to 2^24 rows and columns");
+      out[2 + a] = stride * (x[2 + a] - 1) + extra + (w[2 + a] - 1) * node_.ints("dilation")[a] +
+                   1 - node_.ints("pad")[a] - node_.ints("pad")[2 + a];
       if (out[2 + a] < 1) return fail("pad removes the whole result");
     }
     return out;
@@ -288,9 +296,10 @@ class Inference {
     const Shape& x = shape(0);
     if (x.rank() != 4) return fail("needs an input [N,C,H,W]");
     DRIFTC_CHECK(check_word("mode", {"nearest", "linear"}));
-    DRIFTC_CHECK(check_word("coordinates", {"half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners",
-                                            "tf_half_pixel_for_nn"}));
-    DRIFTC_CHECK(check_word("rounding", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
+    DRIFTC_CHECK(check_word("coordinates", {"half_pixel", "pytorch_half_pixel", "asymmetric",
+                                            "align_corners", "tf_half_pixel_for_nn"}));
+    DRIFTC_CHECK(
+        check_word("rounding", {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}));
     DRIFTC_CHECK(check_window("sizes", 2, 1));
     for (const char* scale : {"scale_h", "scale_w"}) {
       const double value = node_.number(scale);
@@ -344,7 +353,8 @@ class Inference {
       return fail(fmt::format("inner extents differ: {} x {}", to_string(a), to_string(b)));
     const Shape out{m, n};
     if (operands_.size() == 3 && broadcast(out, shape(2)) != out)
-      return fail(fmt::format("c is {}, does not broadcast to {}", to_string(shape(2)), to_string(out)));
+      return fail(
+          fmt::format("c is {}, does not broadcast to {}", to_string(shape(2)), to_string(out)));
     return out;
   }
   Result<Shape> concat() {

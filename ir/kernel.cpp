@@ -1,17 +1,19 @@
 #include "ir/kernel.h"
 
-#include <array>
-
 #include <fmt/format.h>
+
+#include <array>
 
 namespace driftc::ir {
 namespace {
-constexpr std::array<std::string_view, 9> kNames = {"elementwise", "copy",   "pool",
-                                                    "reduce",      "softmax", "direct",
-                                                    "implicit_gemm", "matmul", "interpreter"};
+constexpr std::array<std::string_view, 9> kNames = {"elementwise",   "copy",    "pool",
+                                                    "reduce",        "softmax", "direct",
+                                                    "implicit_gemm", "matmul",  "interpreter"};
 }
 
-std::string_view name_of(Algorithm algorithm) { return kNames[static_cast<std::size_t>(algorithm)]; }
+std::string_view name_of(Algorithm algorithm) {
+  return kNames[static_cast<std::size_t>(algorithm)];
+}
 std::optional<Algorithm> parse_algorithm(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == name) return static_cast<Algorithm>(i);
@@ -50,7 +52,8 @@ ReductionExtent reduction_extent(const Graph& graph, const Node& node) {
     case Op::kReduceMean:
     case Op::kReduceSum: {
       std::int64_t positions = 1;
-      for (std::int64_t axis : node.ints("axes")) positions *= shape(0)[static_cast<std::size_t>(axis)];
+      for (std::int64_t axis : node.ints("axes"))
+        positions *= shape(0)[static_cast<std::size_t>(axis)];
       return {positions, 1, 1};
     }
     case Op::kSoftmax: {
@@ -103,7 +106,8 @@ std::optional<int> contraction_site(const Graph& graph, NodeId id, const std::ve
     ValueId value = node.operands[static_cast<std::size_t>(i)];
     while (true) {
       const auto& producer = graph.value(value).producer;
-      if (!producer || !in_region(*producer) || uses[value.index] != 1 || graph.is_output(value)) break;
+      if (!producer || !in_region(*producer) || uses[value.index] != 1 || graph.is_output(value))
+        break;
       const Node& from = graph.node(*producer);
       if (from.op == Op::kMul) return i;
       if (from.op != Op::kIdentity) break;

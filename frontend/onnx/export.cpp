@@ -23,27 +23,14 @@ constexpr std::int32_t kFloatAttribute = 1, kIntAttribute = 2, kIntsAttribute = 
 struct PlainOp {
   std::string_view ir, onnx;
 };
-constexpr PlainOp kPlain[] = {{"abs", "Abs"},
-                              {"add", "Add"},
-                              {"div", "Div"},
-                              {"erf", "Erf"},
-                              {"exp", "Exp"},
-                              {"global_avg_pool", "GlobalAveragePool"},
-                              {"identity", "Identity"},
-                              {"log", "Log"},
-                              {"matmul", "MatMul"},
-                              {"max", "Max"},
-                              {"min", "Min"},
-                              {"mul", "Mul"},
-                              {"neg", "Neg"},
-                              {"pow", "Pow"},
-                              {"prelu", "PRelu"},
-                              {"relu", "Relu"},
-                              {"sigmoid", "Sigmoid"},
-                              {"softplus", "Softplus"},
-                              {"sqrt", "Sqrt"},
-                              {"sub", "Sub"},
-                              {"tanh", "Tanh"}};
+constexpr PlainOp kPlain[] = {
+    {"abs", "Abs"},           {"add", "Add"},         {"div", "Div"},
+    {"erf", "Erf"},           {"exp", "Exp"},         {"global_avg_pool", "GlobalAveragePool"},
+    {"identity", "Identity"}, {"log", "Log"},         {"matmul", "MatMul"},
+    {"max", "Max"},           {"min", "Min"},         {"mul", "Mul"},
+    {"neg", "Neg"},           {"pow", "Pow"},         {"prelu", "PRelu"},
+    {"relu", "Relu"},         {"sigmoid", "Sigmoid"}, {"softplus", "Softplus"},
+    {"sqrt", "Sqrt"},         {"sub", "Sub"},         {"tanh", "Tanh"}};
 
 std::string tensor_message(std::string_view name, const Ints& dims, ElemType type,
                            std::string_view raw) {

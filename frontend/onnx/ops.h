@@ -54,7 +54,8 @@ Result<void> import_lrn(OpContext& op);
 Result<void> import_log_softmax(OpContext& op);
 
 // ops_reduce.cpp
-Result<void> import_reduce(OpContext& op);  // ReduceMean, -Sum, -Max, -Min, -L1, -L2, -SumSquare, -LogSum, -LogSumExp
+Result<void> import_reduce(
+    OpContext& op);  // ReduceMean, -Sum, -Max, -Min, -L1, -L2, -SumSquare, -LogSum, -LogSumExp
 Result<void> import_argmax(OpContext& op);
 Result<void> import_global_max_pool(OpContext& op);
 

@@ -17,7 +17,8 @@ constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 constexpr double f32(float value) { return static_cast<double>(value); }
 
 // A chain of binary nodes over all inputs, left to right; one input is an identity.
-Result<ir::ValueId> chain(OpContext& op, ir::Op binary, std::string_view suffix, std::size_t count) {
+Result<ir::ValueId> chain(OpContext& op, ir::Op binary, std::string_view suffix,
+                          std::size_t count) {
   DRIFTC_TRY(value, op.value(0));
   for (std::size_t i = 1; i < count; ++i) {
     DRIFTC_TRY(next, op.value(i));
@@ -65,7 +66,8 @@ Result<void> import_gelu(OpContext& op) {
   DRIFTC_TRY(x, op.value(0));
   DRIFTC_TRY(form, op.string_attribute("approximate", "none"));
   if (form != "none" && form != "tanh")
-    return op.attribute_error("approximate", fmt::format("is {}", quoted(form)), "known: none, tanh");
+    return op.attribute_error("approximate", fmt::format("is {}", quoted(form)),
+                              "known: none, tanh");
   return op.emit(ir::Op::kGelu, {x}, {{"form", std::string(form == "tanh" ? "tanh" : "erf")}});
 }
 
@@ -81,7 +83,8 @@ Result<void> import_softsign(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(1, 1));
   DRIFTC_TRY(x, op.value(0));
   DRIFTC_TRY(magnitude, op.emit_helper(ir::Op::kAbs, {x}, {}, "abs"));
-  DRIFTC_TRY(below, op.emit_helper(ir::Op::kAdd, {op.scalar_helper(1, "one"), magnitude}, {}, "below"));
+  DRIFTC_TRY(below,
+             op.emit_helper(ir::Op::kAdd, {op.scalar_helper(1, "one"), magnitude}, {}, "below"));
   return op.emit(ir::Op::kDiv, {x, below}, {});
 }
 
@@ -141,7 +144,8 @@ Result<void> import_mean(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(1, kAnyNumber));
   if (op.opset() < 7) op.ignore_attribute("consumed_inputs");
   DRIFTC_TRY(sum, chain(op, ir::Op::kAdd, "sum", op.operand_count()));
-  return op.emit(ir::Op::kDiv, {sum, op.scalar_helper(static_cast<double>(op.operand_count()), "count")}, {});
+  return op.emit(ir::Op::kDiv,
+                 {sum, op.scalar_helper(static_cast<double>(op.operand_count()), "count")}, {});
 }
 
 }  // namespace driftc::frontend::onnx

@@ -1,4 +1,5 @@
-// Normalisations, written out as the nodes they are made of, so that every one of them is compiled and proved.
+// Normalisations, written out as the nodes they are made of, so that every one of them is compiled
+// and proved.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -12,7 +13,8 @@ using Ints = std::vector<std::int64_t>;
 
 }  // namespace
 
-// d = x - mean(x); y = d * (1 / sqrt(mean(d * d) + epsilon)) * scale + shift, means over all axes from 2 on.
+// d = x - mean(x); y = d * (1 / sqrt(mean(d * d) + epsilon)) * scale + shift, means over all axes
+// from 2 on.
 Result<void> import_instance_norm(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(3, 3));
   DRIFTC_TRY(x, op.value(0));
@@ -21,11 +23,13 @@ Result<void> import_instance_norm(OpContext& op) {
   if (op.opset() < 7) op.ignore_attribute("consumed_inputs");
   DRIFTC_TRY(epsilon, op.float_attribute("epsilon", static_cast<double>(1e-5f)));
   const ir::Shape shape = op.shape_of(x);
-  if (shape.rank() < 3) return op.operand_error(0, fmt::format("has shape {}, needs [N,C,...]", to_string(shape)));
+  if (shape.rank() < 3)
+    return op.operand_error(0, fmt::format("has shape {}, needs [N,C,...]", to_string(shape)));
   for (std::size_t i = 1; i < 3; ++i)
     if (op.shape_of(i == 1 ? scale : shift) != ir::Shape{shape[1]})
-      return op.operand_error(i, fmt::format("has shape {}, needs [{}]",
-                                             to_string(op.shape_of(i == 1 ? scale : shift)), shape[1]));
+      return op.operand_error(
+          i, fmt::format("has shape {}, needs [{}]", to_string(op.shape_of(i == 1 ? scale : shift)),
+                         shape[1]));
   Ints axes(shape.rank() - 2);
   std::iota(axes.begin(), axes.end(), 2);
   const ir::AttributeList over{{"axes", axes}};
@@ -35,9 +39,11 @@ Result<void> import_instance_norm(OpContext& op) {
   DRIFTC_TRY(d, op.emit_helper(ir::Op::kSub, {x, mean}, {}, "centred"));
   DRIFTC_TRY(square, op.emit_helper(ir::Op::kMul, {d, d}, {}, "square"));
   DRIFTC_TRY(variance, op.emit_helper(ir::Op::kReduceMean, {square}, over, "variance"));
-  DRIFTC_TRY(raised, op.emit_helper(ir::Op::kAdd, {variance, op.scalar_helper(epsilon, "epsilon")}, {}, "raised"));
+  DRIFTC_TRY(raised, op.emit_helper(ir::Op::kAdd, {variance, op.scalar_helper(epsilon, "epsilon")},
+                                    {}, "raised"));
   DRIFTC_TRY(root, op.emit_helper(ir::Op::kSqrt, {raised}, {}, "root"));
-  DRIFTC_TRY(inverse, op.emit_helper(ir::Op::kDiv, {op.scalar_helper(1, "one"), root}, {}, "inverse"));
+  DRIFTC_TRY(inverse,
+             op.emit_helper(ir::Op::kDiv, {op.scalar_helper(1, "one"), root}, {}, "inverse"));
   DRIFTC_TRY(unit, op.emit_helper(ir::Op::kMul, {d, inverse}, {}, "unit"));
   DRIFTC_TRY(scales, op.emit_helper(ir::Op::kReshape, {scale}, {{"shape", per_channel}}, "scale"));
   DRIFTC_TRY(shifts, op.emit_helper(ir::Op::kReshape, {shift}, {{"shape", per_channel}}, "shift"));
@@ -45,8 +51,8 @@ Result<void> import_instance_norm(OpContext& op) {
   return op.emit(ir::Op::kAdd, {scaled, shifts}, {});
 }
 
-// y = x / (bias + alpha * (sum of squares of `size` neighbouring channels / size)) ^ beta. The mean is a pool over
-// the channel axis whose padding counts.
+// y = x / (bias + alpha * (sum of squares of `size` neighbouring channels / size)) ^ beta. The mean
+// is a pool over the channel axis whose padding counts.
 Result<void> import_lrn(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(1, 1));
   DRIFTC_TRY(x, op.value(0));
@@ -69,9 +75,12 @@ Result<void> import_lrn(OpContext& op) {
                                    {"count_include_pad", std::int64_t{1}}},
                                   "mean"));
   DRIFTC_TRY(means, op.emit_helper(ir::Op::kReshape, {mean}, {{"shape", shape.dims()}}, "means"));
-  DRIFTC_TRY(weighed, op.emit_helper(ir::Op::kMul, {means, op.scalar_helper(alpha, "alpha")}, {}, "weighed"));
-  DRIFTC_TRY(base, op.emit_helper(ir::Op::kAdd, {weighed, op.scalar_helper(bias, "bias")}, {}, "base"));
-  DRIFTC_TRY(below, op.emit_helper(ir::Op::kPow, {base, op.scalar_helper(beta, "beta")}, {}, "below"));
+  DRIFTC_TRY(weighed, op.emit_helper(ir::Op::kMul, {means, op.scalar_helper(alpha, "alpha")}, {},
+                                     "weighed"));
+  DRIFTC_TRY(base,
+             op.emit_helper(ir::Op::kAdd, {weighed, op.scalar_helper(bias, "bias")}, {}, "base"));
+  DRIFTC_TRY(below,
+             op.emit_helper(ir::Op::kPow, {base, op.scalar_helper(beta, "beta")}, {}, "below"));
   return op.emit(ir::Op::kDiv, {x, below}, {});
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 using Ints = std::vector<std::int64_t>;
 
-// Axes in ascending order: the attribute, or input 1 from operator set `since` on. Empty: none given.
+// Axes in ascending order: the attribute, or input 1 from operator set `since` on. Empty: none
+// given.
 Result<Ints> read_axes(OpContext& op, std::int64_t since, std::size_t rank) {
   Ints axes;
   if (op.opset() < since) {
@@ -25,7 +26,8 @@ Result<Ints> read_axes(OpContext& op, std::int64_t since, std::size_t rank) {
     const std::int64_t given = axis;
     if (axis < 0) axis += static_cast<std::int64_t>(rank);
     if (axis < 0 || axis >= static_cast<std::int64_t>(rank))
-      return op.attribute_error("axes", fmt::format("holds {}, out of range for rank {}", given, rank));
+      return op.attribute_error("axes",
+                                fmt::format("holds {}, out of range for rank {}", given, rank));
   }
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
@@ -35,7 +37,8 @@ Result<Ints> read_axes(OpContext& op, std::int64_t since, std::size_t rank) {
 
 }  // namespace
 
-// ReduceMean, -Sum, -Max, -Min; -L1, -L2, -SumSquare, -LogSum and -LogSumExp as a sum with functions around it.
+// ReduceMean, -Sum, -Max, -Min; -L1, -L2, -SumSquare, -LogSum and -LogSumExp as a sum with
+// functions around it.
 Result<void> import_reduce(OpContext& op) {
   const std::string_view type = op.op_type();
   const std::int64_t since = type == "ReduceSum" ? 13 : 18;
@@ -57,7 +60,9 @@ Result<void> import_reduce(OpContext& op) {
   const bool squares = type == "ReduceL2" || type == "ReduceSumSquare";
   if (squares || type == "ReduceL1" || type == "ReduceLogSumExp") {
     const std::vector<ir::ValueId> operands = squares ? std::vector{x, x} : std::vector{x};
-    const ir::Op function = squares ? ir::Op::kMul : type == "ReduceL1" ? ir::Op::kAbs : ir::Op::kExp;
+    const ir::Op function = squares              ? ir::Op::kMul
+                            : type == "ReduceL1" ? ir::Op::kAbs
+                                                 : ir::Op::kExp;
     DRIFTC_TRY(part, op.emit_helper(function, operands, {}, "part"));
     x = part;
   }
@@ -94,10 +99,9 @@ Result<void> import_argmax(OpContext& op) {
     DRIFTC_TRY(given, op.integer_attribute("select_last_index", 0));
     last = given;
   }
-  return op.emit_as(ElemType::kInt64, ir::Op::kArgmax, {x},
-                    {{"axis", axis},
-                     {"keepdims", std::int64_t{keep != 0}},
-                     {"last", std::int64_t{last != 0}}});
+  return op.emit_as(
+      ElemType::kInt64, ir::Op::kArgmax, {x},
+      {{"axis", axis}, {"keepdims", std::int64_t{keep != 0}}, {"last", std::int64_t{last != 0}}});
 }
 
 Result<void> import_global_max_pool(OpContext& op) {

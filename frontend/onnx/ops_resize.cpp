@@ -45,15 +45,17 @@ Result<Target> from_sizes(OpContext& op, const ir::Shape& x, const Ints& sizes) 
   return target;
 }
 
-Result<void> emit_resize(OpContext& op, ir::ValueId x, const Target& target, const std::string& mode,
-                         const std::string& coordinates, const std::string& rounding) {
+Result<void> emit_resize(OpContext& op, ir::ValueId x, const Target& target,
+                         const std::string& mode, const std::string& coordinates,
+                         const std::string& rounding) {
   const ir::Shape shape = op.shape_of(x);
   if (shape.rank() != 4)
     return op.operand_error(0, fmt::format("has shape {}, needs [N,C,H,W]", to_string(shape)),
                             "only two spatial dimensions are supported");
   if (target.sizes[0] != shape[0] || target.sizes[1] != shape[1])
-    return op.error(fmt::format("changes {} to {}", to_string(shape), to_string(ir::Shape(target.sizes))),
-                    "only height and width can be resized");
+    return op.error(
+        fmt::format("changes {} to {}", to_string(shape), to_string(ir::Shape(target.sizes))),
+        "only height and width can be resized");
   return op.emit(ir::Op::kResize, {x},
                  {{"mode", mode},
                   {"coordinates", coordinates},
@@ -67,7 +69,8 @@ Result<std::string> read_mode(OpContext& op) {
   DRIFTC_TRY(mode, op.string_attribute("mode", "nearest"));
   if (mode == "bilinear") mode = "linear";  // Upsample of early files
   if (mode != "nearest" && mode != "linear")
-    return op.attribute_error("mode", fmt::format("is {}", quoted(mode)), "supported: nearest, linear");
+    return op.attribute_error("mode", fmt::format("is {}", quoted(mode)),
+                              "supported: nearest, linear");
   return mode;
 }
 
@@ -109,8 +112,9 @@ Result<void> import_resize(OpContext& op) {
   DRIFTC_TRY(coordinates, op.string_attribute("coordinate_transformation_mode", "half_pixel"));
   DRIFTC_TRY(rounding, op.string_attribute("nearest_mode", "round_prefer_floor"));
   if (coordinates == "tf_crop_and_resize" || coordinates == "half_pixel_symmetric")
-    return op.attribute_error("coordinate_transformation_mode", fmt::format("is {}", quoted(coordinates)),
-                              "supported: half_pixel, pytorch_half_pixel, align_corners, asymmetric");
+    return op.attribute_error(
+        "coordinate_transformation_mode", fmt::format("is {}", quoted(coordinates)),
+        "supported: half_pixel, pytorch_half_pixel, align_corners, asymmetric");
   DRIFTC_TRY(outside, op.integer_attribute("exclude_outside", 0));
   if (outside != 0 && mode != "nearest")
     return op.attribute_error("exclude_outside", "= 1 is not supported");
@@ -144,10 +148,11 @@ Result<void> import_resize(OpContext& op) {
   if (given_scales.empty() == given_sizes.empty()) return op.error("needs either scales or sizes");
   const std::size_t count = given_scales.empty() ? given_sizes.size() : given_scales.size();
   if (count != axes.size())
-    return op.error(fmt::format("{} has {} entries, needs {}", given_scales.empty() ? "sizes" : "scales", count,
-                                axes.size()));
+    return op.error(fmt::format("{} has {} entries, needs {}",
+                                given_scales.empty() ? "sizes" : "scales", count, axes.size()));
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t axis = axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(shape.rank()) : axes[i];
+    const std::int64_t axis =
+        axes[i] < 0 ? axes[i] + static_cast<std::int64_t>(shape.rank()) : axes[i];
     if (axis < 0 || axis >= static_cast<std::int64_t>(shape.rank()))
       return op.attribute_error("axes", fmt::format("holds {}, out of range", axes[i]));
     if (given_scales.empty())
@@ -171,7 +176,8 @@ Result<void> import_split(OpContext& op) {
   const auto rank = static_cast<std::int64_t>(shape.rank());
   DRIFTC_TRY(axis, op.integer_attribute("axis", 0));
   if (axis < -rank || axis >= rank)
-    return op.attribute_error("axis", fmt::format("= {} is out of range for {}", axis, to_string(shape)));
+    return op.attribute_error("axis",
+                              fmt::format("= {} is out of range for {}", axis, to_string(shape)));
   const auto at = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
   Ints parts;
   if (op.opset() < 13) {
@@ -185,22 +191,25 @@ Result<void> import_split(OpContext& op) {
   if (op.opset() >= 18) {
     DRIFTC_TRY(count, op.integer_attribute("num_outputs", outputs));
     if (count != outputs)
-      return op.attribute_error("num_outputs", fmt::format("= {}, but the node has {} outputs", count, outputs));
+      return op.attribute_error("num_outputs",
+                                fmt::format("= {}, but the node has {} outputs", count, outputs));
   }
   if (parts.empty()) {
     // Equal parts; from operator set 18 on the last may be smaller.
     const std::int64_t part = (shape[at] + outputs - 1) / outputs;
     if (op.opset() < 18 && shape[at] % outputs != 0)
-      return op.error(fmt::format("{} has no {} equal parts along axis {}", to_string(shape), outputs, at));
+      return op.error(
+          fmt::format("{} has no {} equal parts along axis {}", to_string(shape), outputs, at));
     for (std::int64_t i = 0; i < outputs; ++i)
       parts.push_back(std::min(part, std::max<std::int64_t>(0, shape[at] - i * part)));
   }
   std::int64_t total = 0;
   for (std::int64_t part : parts)
-    if (part < 0 || __builtin_add_overflow(total, part, &total)) return op.error("'split' holds a negative part");
+    if (part < 0 || __builtin_add_overflow(total, part, &total))
+      return op.error("'split' holds a negative part");
   if (total != shape[at] || parts.size() != op.output_count())
-    return op.error(fmt::format("'split' is {} for {} outputs and axis {} of {}", to_string(ir::Shape(parts)),
-                                outputs, at, to_string(shape)));
+    return op.error(fmt::format("'split' is {} for {} outputs and axis {} of {}",
+                                to_string(ir::Shape(parts)), outputs, at, to_string(shape)));
   Ints starts(shape.rank(), 0), sizes = shape.dims();
   const Ints steps(shape.rank(), 1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -208,7 +217,8 @@ Result<void> import_split(OpContext& op) {
     Ints from = starts;
     if (parts[i] == 0) from[at] = 0;
     if (op.wants_output(i))
-      DRIFTC_CHECK(op.emit(ir::Op::kSlice, {x}, {{"starts", from}, {"steps", steps}, {"sizes", sizes}}, i));
+      DRIFTC_CHECK(
+          op.emit(ir::Op::kSlice, {x}, {{"starts", from}, {"steps", steps}, {"sizes", sizes}}, i));
     starts[at] += parts[i];
   }
   return {};
@@ -228,7 +238,8 @@ Result<void> import_depth_to_space(OpContext& op) {
   }
   if (mode != "DCR" && mode != "CRD")
     return op.attribute_error("mode", fmt::format("is {}", quoted(mode)), "known: DCR, CRD");
-  if (s.rank() != 4) return op.operand_error(0, fmt::format("has shape {}, needs [N,C,H,W]", to_string(s)));
+  if (s.rank() != 4)
+    return op.operand_error(0, fmt::format("has shape {}, needs [N,C,H,W]", to_string(s)));
   if (b < 1 || b > (1 << 20) || (to_space ? s[1] % (b * b) != 0 : s[2] % b != 0 || s[3] % b != 0))
     return op.attribute_error("blocksize", fmt::format("= {} does not divide {}", b, to_string(s)));
   Ints split, perm, joined;

@@ -44,15 +44,18 @@ void same_pads(const ir::Shape& x, bool upper, Window& w) {
   }
 }
 
-// An attribute with one entry per spatial axis (`ends`: two, begins first) as that of two axes: a single
-// axis is the second of them.
-Result<Ints> window_ints(OpContext& op, std::string_view name, std::size_t axes, bool ends, const Ints& fallback) {
+// An attribute with one entry per spatial axis (`ends`: two, begins first) as that of two axes: a
+// single axis is the second of them.
+Result<Ints> window_ints(OpContext& op, std::string_view name, std::size_t axes, bool ends,
+                         const Ints& fallback) {
   if (axes == 2) return spatial(op, name, ends ? 4 : 2, fallback);
-  DRIFTC_TRY(given, spatial(op, name, ends ? 2 : 1, ends ? Ints{fallback[1], fallback[3]} : Ints{fallback[1]}));
+  DRIFTC_TRY(given, spatial(op, name, ends ? 2 : 1,
+                            ends ? Ints{fallback[1], fallback[3]} : Ints{fallback[1]}));
   return ends ? Ints{fallback[0], given[0], fallback[2], given[1]} : Ints{fallback[0], given[0]};
 }
 
-// The input with two spatial axes, and how many the file gives it: one is put behind an axis of extent 1.
+// The input with two spatial axes, and how many the file gives it: one is put behind an axis of
+// extent 1.
 struct Image {
   ir::ValueId value;
   std::size_t axes = 2;
@@ -62,18 +65,22 @@ Result<Image> as_image(OpContext& op) {
   const ir::Shape shape = op.shape_of(x);
   if (shape.rank() == 4) return Image{x, 2};
   if (shape.rank() != 3)
-    return op.error(fmt::format("input 0 has shape {}, needs [N,C,H,W] or [N,C,L]", to_string(shape)),
-                    "only one or two spatial dimensions are supported");
-  DRIFTC_TRY(image, op.emit_helper(ir::Op::kReshape, {x}, {{"shape", Ints{shape[0], shape[1], 1, shape[2]}}}, "image"));
+    return op.error(
+        fmt::format("input 0 has shape {}, needs [N,C,H,W] or [N,C,L]", to_string(shape)),
+        "only one or two spatial dimensions are supported");
+  DRIFTC_TRY(image, op.emit_helper(ir::Op::kReshape, {x},
+                                   {{"shape", Ints{shape[0], shape[1], 1, shape[2]}}}, "image"));
   return Image{image, 1};
 }
 Result<ir::ValueId> weight_as_image(OpContext& op, std::size_t axes) {
   DRIFTC_TRY(weight, op.value(1));
   const ir::Shape w = op.shape_of(weight);
   if (w.rank() != axes + 2)
-    return op.operand_error(1, fmt::format("has shape {}: the input has {} spatial axes", to_string(w), axes));
+    return op.operand_error(
+        1, fmt::format("has shape {}: the input has {} spatial axes", to_string(w), axes));
   if (axes == 2) return weight;
-  return op.emit_helper(ir::Op::kReshape, {weight}, {{"shape", Ints{w[0], w[1], 1, w[2]}}}, "filter");
+  return op.emit_helper(ir::Op::kReshape, {weight}, {{"shape", Ints{w[0], w[1], 1, w[2]}}},
+                        "filter");
 }
 // Emits the node that makes output 0, and takes the axis of extent 1 out again.
 Result<void> emit_window(OpContext& op, ir::Op kind, std::vector<ir::ValueId> operands,
@@ -84,9 +91,10 @@ Result<void> emit_window(OpContext& op, ir::Op kind, std::vector<ir::ValueId> op
   return op.emit(ir::Op::kReshape, {y}, {{"shape", Ints{shape[0], shape[1], shape[3]}}});
 }
 
-// `kernel` comes from the weight of a convolution; pools must give kernel_shape. `x` has two spatial axes, of
-// which the file knows `axes`.
-Result<Window> read_window(OpContext& op, const ir::Shape& x, std::optional<Ints> weight_kernel, std::size_t axes) {
+// `kernel` comes from the weight of a convolution; pools must give kernel_shape. `x` has two
+// spatial axes, of which the file knows `axes`.
+Result<Window> read_window(OpContext& op, const ir::Shape& x, std::optional<Ints> weight_kernel,
+                           std::size_t axes) {
   Window w;
   if (weight_kernel) {
     w.kernel = *weight_kernel;
@@ -150,7 +158,8 @@ Result<void> import_conv(OpContext& op) {
                      image.axes);
 }
 
-// Pads follow from output_shape where it is given, or from auto_pad (the result is stride times the input).
+// Pads follow from output_shape where it is given, or from auto_pad (the result is stride times the
+// input).
 Result<void> import_conv_transpose(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(2, 3));
   DRIFTC_TRY(image, as_image(op));
@@ -159,12 +168,13 @@ Result<void> import_conv_transpose(OpContext& op) {
   const ir::Shape w = op.shape_of(weight), shape = op.shape_of(x);
   const std::size_t axes = image.axes;
   for (std::size_t a = 2; a < 4; ++a)  // keeps the products below in range
-    if (shape[a] > kMaxWindow || w[a] > kMaxWindow) return op.error("has more than 2^24 rows or columns");
+    if (shape[a] > kMaxWindow || w[a] > kMaxWindow)
+      return op.error("has more than 2^24 rows or columns");
   DRIFTC_TRY(kernel, window_ints(op, "kernel_shape", axes, false, {w[2], w[3]}));
   if (kernel != Ints{w[2], w[3]})
-    return op.attribute_error("kernel_shape", fmt::format("is {}, but the weight has {}",
-                                                          to_string(ir::Shape(kernel)),
-                                                          to_string(ir::Shape{w[2], w[3]})));
+    return op.attribute_error(
+        "kernel_shape", fmt::format("is {}, but the weight has {}", to_string(ir::Shape(kernel)),
+                                    to_string(ir::Shape{w[2], w[3]})));
   DRIFTC_TRY(stride, window_ints(op, "strides", axes, false, {1, 1}));
   DRIFTC_TRY(dilation, window_ints(op, "dilations", axes, false, {1, 1}));
   DRIFTC_TRY(pad, window_ints(op, "pads", axes, true, {0, 0, 0, 0}));
@@ -180,13 +190,15 @@ Result<void> import_conv_transpose(OpContext& op) {
     Ints target{shape[2] * stride[0], shape[3] * stride[1]};
     if (axes == 1) target[0] = 1;
     if (wanted) {
-      DRIFTC_TRY(given, window_ints(op, "output_shape", axes, false, axes == 1 ? Ints{1, 1} : target));
+      DRIFTC_TRY(given,
+                 window_ints(op, "output_shape", axes, false, axes == 1 ? Ints{1, 1} : target));
       target = given;
     }
     for (std::size_t a = 0; a < 2; ++a) {
       const std::int64_t total =
           stride[a] * (shape[2 + a] - 1) + extra[a] + (kernel[a] - 1) * dilation[a] + 1 - target[a];
-      if (total < 0) {  // what is missing is output padding; inference checks that there is not too much
+      if (total <
+          0) {  // what is missing is output padding; inference checks that there is not too much
         extra[a] -= total;
         pad[a] = pad[2 + a] = 0;
         continue;

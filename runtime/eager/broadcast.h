@@ -1,4 +1,5 @@
-// Loops over elements with broadcasting: what the elementwise families share. Internal to runtime/eager.
+// Loops over elements with broadcasting: what the elementwise families share. Internal to
+// runtime/eager.
 #pragma once
 
 #include <algorithm>

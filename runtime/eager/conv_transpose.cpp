@@ -1,6 +1,7 @@
-// conv_transpose: a sum over (c, r, s) like a convolution's, in which position (c, r, s) of output row y reads input
-// row i with i * stride + r * dilation - pad = y. Where there is no such row the position is padding, which
-// eager's order skips; output pixels whose taps are padding alike share one plan.
+// conv_transpose: a sum over (c, r, s) like a convolution's, in which position (c, r, s) of output
+// row y reads input row i with i * stride + r * dilation - pad = y. Where there is no such row the
+// position is padding, which eager's order skips; output pixels whose taps are padding alike share
+// one plan.
 #include <map>
 #include <memory>
 
@@ -94,8 +95,8 @@ class TransposedSums {
       for (std::int64_t n = 0; n < x_[0]; ++n)
         for (std::int64_t p : positions) pixels.push_back({n, p});
       constexpr std::int64_t kElements = std::int64_t{1} << 22;
-      const auto batch = static_cast<std::size_t>(
-          std::max<std::int64_t>(kColumnSlack, kElements / std::max<std::int64_t>(1, x_[1] * taps_)));
+      const auto batch = static_cast<std::size_t>(std::max<std::int64_t>(
+          kColumnSlack, kElements / std::max<std::int64_t>(1, x_[1] * taps_)));
       for (std::size_t i = 0; i < pixels.size(); i += batch)
         run_pixels(engine, std::span(pixels).subspan(i, std::min(batch, pixels.size() - i)), sink);
     }
@@ -115,7 +116,8 @@ class TransposedSums {
     std::fill_n(gathered.data() + x_[1] * taps_ * count, kColumnSlack, T{0});
     for (std::int64_t i = 0; i < count; ++i) {
       const Pixel& pixel = pixels[static_cast<std::size_t>(i)];
-      const Taps row = rows_.taps(pixel.position / y_[3]), column = columns_.taps(pixel.position % y_[3]);
+      const Taps row = rows_.taps(pixel.position / y_[3]),
+                 column = columns_.taps(pixel.position % y_[3]);
       for (std::int64_t c = 0; c < x_[1]; ++c) {
         const T* image = input_.data() + (pixel.image * x_[1] + c) * x_[2] * x_[3];
         T* to = gathered.data() + c * taps_ * count + i;
@@ -129,7 +131,8 @@ class TransposedSums {
     std::vector<std::int64_t> offsets;
     for (std::int64_t p = 0; p < channels_ * taps_; ++p) offsets.push_back(p * count);
     PixelListSink<T> list(pixels, sink);
-    engine.run({gathered.data(), count, channels_ * taps_ * count, offsets}, {start_.data(), 1, 0}, list);
+    engine.run({gathered.data(), count, channels_ * taps_ * count, offsets}, {start_.data(), 1, 0},
+               list);
   }
 
   const OpCall& call_;

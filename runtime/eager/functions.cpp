@@ -1,5 +1,5 @@
-// The functions of ir/functions.def on every element, by the steps of ir/function_steps.h. Where subnormals are
-// flushed, operands and results are; the steps between run as they are written.
+// The functions of ir/functions.def on every element, by the steps of ir/function_steps.h. Where
+// subnormals are flushed, operands and results are; the steps between run as they are written.
 #include "ir/function_steps.h"
 #include "runtime/eager/broadcast.h"
 
@@ -18,9 +18,8 @@ ir::Tensor dispatch(const OpCall& call, const ir::FunctionCall& wanted) {
     return unary<S>(call, [&](S x) { return canonical(flushed<kFlush>(f(flushed<kFlush>(x)))); });
   };
   const auto two = [&](const auto& f) {
-    return binary<S>(call, [&](S x, S y) {
-      return flushed<kFlush>(f(flushed<kFlush>(x), flushed<kFlush>(y)));
-    });
+    return binary<S>(
+        call, [&](S x, S y) { return flushed<kFlush>(f(flushed<kFlush>(x), flushed<kFlush>(y))); });
   };
   switch (wanted.function) {
     case Function::kSqrt:

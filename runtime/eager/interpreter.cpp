@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "ir/eager_order.h"
 #include "ir/kernel.h"
 #include "ir/support/half.h"
-#include "ir/eager_order.h"
 #include "runtime/eager/ops.h"
 #include "runtime/eager/region.h"
 

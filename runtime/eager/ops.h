@@ -30,7 +30,7 @@ ir::Tensor evaluate_matmul(const OpCall& call);       // matmul, gemm
 ir::Tensor evaluate_elementwise(const OpCall& call);  // add .. clip, batch_norm
 ir::Tensor evaluate_function(const OpCall& call);     // the functions of ir/functions.def
 ir::Tensor evaluate_max_pool(const OpCall& call);
-ir::Tensor evaluate_mean(const OpCall& call);  // avg_pool, global_avg_pool
+ir::Tensor evaluate_mean(const OpCall& call);            // avg_pool, global_avg_pool
 ir::Tensor evaluate_reduce_sum(const OpCall& call);      // reduce_mean, reduce_sum
 ir::Tensor evaluate_reduce_extreme(const OpCall& call);  // reduce_max, reduce_min
 ir::Tensor evaluate_argmax(const OpCall& call);

@@ -25,7 +25,8 @@ Reduction reduction_of(const ir::Shape& x, const std::vector<std::int64_t>& axes
   Reduction r{{0}, {0}};
   const auto strides = x.row_major_strides();
   for (std::size_t a = 0; a < x.rank(); ++a) {
-    const bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) != axes.end();
+    const bool reduced =
+        std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) != axes.end();
     add_axis(reduced ? r.positions : r.results, x[a], strides[a]);
   }
   return r;
@@ -45,7 +46,8 @@ ir::Tensor sum_or_mean(const OpCall& call, const SumSettings& settings) {
   for_each(call.context.pool, extent, extent * columns, [&](std::size_t p, int) {
     T* to = rows.data() + static_cast<std::int64_t>(p) * columns;
     for (std::int64_t c = 0; c < columns; ++c)
-      to[c] = static_cast<T>(in[static_cast<std::size_t>(r.results[static_cast<std::size_t>(c)] + r.positions[p])]);
+      to[c] = static_cast<T>(
+          in[static_cast<std::size_t>(r.results[static_cast<std::size_t>(c)] + r.positions[p])]);
   });
   const SumPlan plan =
       make_plan(settings.order, {extent, 1, 1}, {}, call.context.atomic_seed, sizeof(T) == 8);
@@ -71,15 +73,17 @@ ir::Tensor extreme(const OpCall& call) {
   ir::Tensor result(call.operand(0).dtype(), call.result_shape());
   const auto in = call.operand(0).data<S>();
   const auto out = result.data_mut<S>();
-  const S first = largest ? -std::numeric_limits<S>::infinity() : std::numeric_limits<S>::infinity();
-  for_each(call.context.pool, result.elements(), call.operand(0).elements(), [&](std::size_t i, int) {
-    S m = first;
-    for (std::int64_t p : r.positions) {
-      const S v = in[static_cast<std::size_t>(r.results[i] + p)];
-      m = (largest ? v > m : v < m) || v != v ? v : m;
-    }
-    out[i] = m;
-  });
+  const S first =
+      largest ? -std::numeric_limits<S>::infinity() : std::numeric_limits<S>::infinity();
+  for_each(call.context.pool, result.elements(), call.operand(0).elements(),
+           [&](std::size_t i, int) {
+             S m = first;
+             for (std::int64_t p : r.positions) {
+               const S v = in[static_cast<std::size_t>(r.results[i] + p)];
+               m = (largest ? v > m : v < m) || v != v ? v : m;
+             }
+             out[i] = m;
+           });
   return result;
 }
 

@@ -1,7 +1,8 @@
 // resize: where each output row and column reads is computed once per axis, in f64.
+#include "ir/resize.h"
+
 #include <algorithm>
 
-#include "ir/resize.h"
 #include "runtime/eager/ops.h"
 
 namespace driftc::runtime {
@@ -12,10 +13,9 @@ double coordinate(const std::string& rule, std::int64_t out, double scale, std::
   const auto o = static_cast<double>(out);
   if (rule == "asymmetric") return div_rn(o, scale);
   if (rule == "align_corners")
-    return out_extent == 1
-               ? 0.0
-               : div_rn(mul_rn(o, static_cast<double>(in_extent - 1)),
-                        sub_rn(ir::aligned_extent(scale, in_extent, out_extent), 1.0));
+    return out_extent == 1 ? 0.0
+                           : div_rn(mul_rn(o, static_cast<double>(in_extent - 1)),
+                                    sub_rn(ir::aligned_extent(scale, in_extent, out_extent), 1.0));
   if (rule == "tf_half_pixel_for_nn") return div_rn(add_rn(o, 0.5), scale);
   if (rule == "pytorch_half_pixel" && out_extent == 1) return 0.0;
   return sub_rn(div_rn(add_rn(o, 0.5), scale), 0.5);
@@ -81,7 +81,8 @@ ir::Tensor resize(const OpCall& call) {
         }
         const S* second = from + rows.second[oy] * x[3];
         const auto across = [&](const S* line) {
-          return mix(columns.v[ox], line[columns.first[ox]], columns.w[ox], line[columns.second[ox]]);
+          return mix(columns.v[ox], line[columns.first[ox]], columns.w[ox],
+                     line[columns.second[ox]]);
         };
         *to = mix(rows.v[oy], across(first), rows.w[oy], across(second));
       }

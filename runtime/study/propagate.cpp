@@ -8,8 +8,8 @@
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
 #include "runtime/eager/interpreter.h"
-#include "runtime/sums/parallel.h"
 #include "runtime/numeric/product_sums.h"
+#include "runtime/sums/parallel.h"
 
 namespace driftc::runtime::study {
 namespace {
@@ -344,9 +344,8 @@ ErrorTensors moved(const Incoming& in) {
 }
 
 ErrorTensors unbounded(const Incoming& in) {
-  return elementwise(in, [](std::int64_t, double& bound, double& variance) {
-    bound = variance = kUnbounded;
-  });
+  return elementwise(
+      in, [](std::int64_t, double& bound, double& variance) { bound = variance = kUnbounded; });
 }
 
 // max and min: at most the larger of the two errors.
@@ -388,7 +387,8 @@ ErrorTensors function(const Incoming& in) {
       case ir::Op::kLeakyRelu:
         return std::max(1.0, std::abs(in.node.number("alpha")));
       case ir::Op::kPrelu:
-        return std::max(1.0, std::abs(in.value(1, BroadcastIndex(in.values[1].shape(), in.result.shape())(i))));
+        return std::max(
+            1.0, std::abs(in.value(1, BroadcastIndex(in.values[1].shape(), in.result.shape())(i))));
       case ir::Op::kExp:
         return mul_rn(std::exp(high), 1 + 0x1p-48);
       case ir::Op::kLog:
@@ -407,14 +407,17 @@ ErrorTensors function(const Incoming& in) {
   });
 }
 
-// Means, sums, extremes and interpolation of errors: the weights are those of the values, and none is negative.
-// Variances get the squares of the weights, which are at most the weights where these are at most 1.
+// Means, sums, extremes and interpolation of errors: the weights are those of the values, and none
+// is negative. Variances get the squares of the weights, which are at most the weights where these
+// are at most 1.
 ErrorTensors weighed(const Incoming& in) {
   ir::Graph graph;
   ir::Node node = in.node;
-  node.operands = {graph.add_input("x", {ir::DType::kF64, in.values[0].shape(), ir::Layout::kNchw})};
+  node.operands = {
+      graph.add_input("x", {ir::DType::kF64, in.values[0].shape(), ir::Layout::kNchw})};
   if (node.op == ir::Op::kReduceMin) node.op = ir::Op::kReduceMax;
-  const ir::NodeId id = graph.add_node(node, "y", {ir::DType::kF64, in.result.shape(), ir::Layout::kNchw});
+  const ir::NodeId id =
+      graph.add_node(node, "y", {ir::DType::kF64, in.result.shape(), ir::Layout::kNchw});
   const auto weigh = [&](const ir::Tensor& errors) {
     const ir::Tensor operand[] = {or_zeros(errors, in.values[0].shape())};
     const ir::Tensor out = evaluate(graph, id, operand, eager_contract(node), {in.pool});

@@ -109,7 +109,9 @@ std::string skip_reason(const Parsed& p) {
     return fmt::format("operator set {}", p.model.opset.value_or(0));
   for (const auto& v : p.outputs) {
     if (!v.is_tensor) return "sequence or optional";
-    if (v.type != onnx::ElemType::kFloat) return fmt::format("{} result", onnx::name_of(v.type));
+    const bool index = v.type == onnx::ElemType::kInt64 && graph.nodes.back().op_type == "ArgMax";
+    if (v.type != onnx::ElemType::kFloat && !index)
+      return fmt::format("{} result", onnx::name_of(v.type));
   }
   bool float_input = false;
   for (const auto& v : p.inputs) {
@@ -127,9 +129,6 @@ std::string skip_reason(const Parsed& p) {
       return "training";
     if (contains(kSpatial, node.op_type) && !p.inputs.empty() && p.inputs[0].dims.size() > 4)
       return "three spatial dimensions";
-    if (contains(kSpatial, node.op_type) && !p.inputs.empty() && p.inputs[0].dims.size() == 3 &&
-        graph.nodes.size() == 1)
-      return "one spatial dimension";
   }
   return "";
 }

@@ -32,6 +32,10 @@ std::string difference(const ir::Tensor& result, const ir::Tensor& expected) {
   if (result.shape() != expected.shape())
     return fmt::format("shape {}, expected {}", to_string(result.shape()),
                        to_string(expected.shape()));
+  if (result.dtype() != expected.dtype())
+    return fmt::format("type {}, expected {}", name_of(result.dtype()), name_of(expected.dtype()));
+  if (result.dtype() == ir::DType::kI64)
+    return ir::same_bits(result, expected) ? "" : "indices differ";
   const auto a = result.data<float>();
   const auto b = expected.data<float>();
   for (std::size_t i = 0; i < a.size(); ++i) {

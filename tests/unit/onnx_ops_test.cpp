@@ -53,7 +53,9 @@ TEST_CASE("onnx ops: Conv with auto_pad, asymmetric pads, groups and dilations")
   CHECK(error_of(conv({attr_s("auto_pad", "VALID"), attr("pads", Ints{1, 1, 1, 1})}, {1, 1, 4, 4},
                       {1, 1, 2, 2}))
             .find("attribute 'pads' contradicts 'auto_pad' = VALID") != std::string::npos);
-  CHECK(error_of(conv({}, {1, 1, 4}, {1, 1, 2})).find("only two spatial dimensions") !=
+  CHECK(error_of(conv({}, {1, 1, 4, 4, 4}, {1, 1, 2, 2, 2}))
+            .find("only one or two spatial dimensions") != std::string::npos);
+  CHECK(error_of(conv({}, {1, 1, 4}, {1, 1, 2, 2})).find("the input has 1 spatial axes") !=
         std::string::npos);
   CHECK(error_of(conv({}, {1, 1, 2, 2}, {1, 1, 3, 3})).find("does not fit input") !=
         std::string::npos);
@@ -401,9 +403,9 @@ TEST_CASE("onnx ops: Concat, Dropout, Identity, Cast") {
         Floats{0, 1});
   CHECK(error_of(OnnxWriter(13)
                      .input("x", {2})
-                     .node("Cast", {"x"}, {"y"}, {attr("to", kOnnxHalf)})
+                     .node("Cast", {"x"}, {"y"}, {attr("to", kOnnxInt64)})
                      .output("y"))
-            .find("attribute 'to' = float16 of a float32 value is not supported") !=
+            .find("attribute 'to' = int64 of a float32 value is not supported") !=
         std::string::npos);
 }
 
