@@ -7,39 +7,10 @@
 #include "ir/eager_order.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/numeric/sum_problem.h"
+#include "runtime/study/spread_math.h"
 
 namespace driftc::runtime::study {
 namespace {
-
-constexpr double kU = 0x1p-24;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Variance of one rounding of y, by y^2: uniform within half an ulp, ulp <= 2u|y|.
-constexpr double kRounding = kU * kU / 3;
-// The same where results are subnormal: ulp = 2^-149.
-constexpr double kTiny = 0x1p-149 * 0x1p-149 / 12;
-constexpr double kSigmas = 6;  // as far as a value may be from what is expected (numerics.md 4.2)
-
-template <class F>
-ir::Tensor map(const ir::Tensor& a, const F& fn) {
-  ir::Tensor out(ir::DType::kF64, a.shape());
-  auto o = out.data_mut<double>();
-  const auto x = a.data<double>();
-  for (std::size_t i = 0; i < o.size(); ++i) o[i] = fn(x[i]);
-  return out;
-}
-template <class F>
-ir::Tensor map(const ir::Tensor& a, const ir::Tensor& b, const F& fn) {
-  DRIFTC_ASSERT(a.shape() == b.shape(), "equal shapes");
-  ir::Tensor out(ir::DType::kF64, a.shape());
-  auto o = out.data_mut<double>();
-  const auto x = a.data<double>(), y = b.data<double>();
-  for (std::size_t i = 0; i < o.size(); ++i) o[i] = fn(x[i], y[i]);
-  return out;
-}
-ir::Tensor square(const ir::Tensor& a) {
-  return map(a, [](double x) { return x * x; });
-}
-ir::Tensor zeros(const ir::Shape& shape) { return ir::Tensor(ir::DType::kF64, shape); }
 
 // Step of a type at |x|.
 double step(double x, Hypothesis type) {
@@ -47,18 +18,6 @@ double step(double x, Hypothesis type) {
   const int bits = type == Hypothesis::kBf16 ? 7 : 10;
   const int lowest = type == Hypothesis::kF16 ? -14 : -126;
   return std::ldexp(1.0, std::max(std::ilogb(x), lowest) - bits);
-}
-
-// An operand known up to `variance`, rounded to a coarser type (expect.h).
-double rounded_variance(double x, double variance, Hypothesis type) {
-  if (variance == 0) return 0;
-  if (!std::isfinite(variance)) return variance;
-  auto round = [&](double v) { return static_cast<double>(rounded(static_cast<float>(v), type)); };
-  const double reach = kSigmas * std::sqrt(variance), at = round(x);
-  const double move = std::max(std::fabs(round(x + reach) - at), std::fabs(at - round(x - reach)));
-  const double q = step(std::fabs(x) + reach, type);
-  const double average = variance + q * q / 4;
-  return std::isfinite(move) ? std::min(move * move, average) : average;
 }
 
 // Lifts f(channel of axis 1) to every element.
@@ -77,6 +36,17 @@ ir::Tensor by_channel(const ir::Tensor& x, const F& fn) {
 }
 
 }  // namespace
+
+double rounded_variance(double x, double variance, Hypothesis type) {
+  if (variance == 0) return 0;
+  if (!std::isfinite(variance)) return variance;
+  auto round = [&](double v) { return static_cast<double>(rounded(static_cast<float>(v), type)); };
+  const double reach = kSigmas * std::sqrt(variance), at = round(x);
+  const double move = std::max(std::fabs(round(x + reach) - at), std::fabs(at - round(x - reach)));
+  const double q = step(std::fabs(x) + reach, type);
+  const double average = variance + q * q / 4;
+  return std::isfinite(move) ? std::min(move * move, average) : average;
+}
 
 ir::Tensor Spread::eval(ir::NodeId id, std::vector<ir::Tensor> operands) const {
   return evaluate(graph_, id, operands, eager_contract(graph_.node(id)), EvalContext{pool_, 0});
@@ -129,7 +99,10 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands,
   const double alpha = gemm ? node.number("alpha") : 1;
   ir::Shape w_shape = w.value.shape();
   double terms = 1;  // of one sum
-  if (ir::info(node.op).op_class == ir::OpClass::conv || node.op == ir::Op::kConv1x1Matmul) {
+  if (node.op ==
+      ir::Op::kConvTranspose) {  // w is [C, K/groups, R, S]; at most every tap of every channel
+    terms = static_cast<double>(w_shape[0] / node.integer("groups") * w_shape[2] * w_shape[3]);
+  } else if (ir::info(node.op).op_class == ir::OpClass::conv || node.op == ir::Op::kConv1x1Matmul) {
     for (std::size_t axis = 1; axis < w_shape.rank(); ++axis)
       terms *= static_cast<double>(w_shape[axis]);
   } else {
@@ -271,6 +244,7 @@ Uncertain Spread::moved(ir::NodeId id, std::span<const Uncertain> operands) cons
     any = any || operand.variance.defined();
   }
   const ir::Tensor value = eval(id, values);
+  any = any || graph_.node(id).op == ir::Op::kResize;
   if (!any) return {value, {}};
   for (const Uncertain& operand : operands) variances.push_back(variance_or_zero(operand));
   ir::Tensor variance = eval(id, variances);
@@ -278,6 +252,10 @@ Uncertain Spread::moved(ir::NodeId id, std::span<const Uncertain> operands) cons
     const ir::Tensor ring = eval(id, {zeros(operands[0].value.shape())});
     variance = map(variance, ring, [](double v, double r) { return r == 0 ? v : v - r; });
   }
+  if (graph_.node(id).op == ir::Op::kResize && graph_.node(id).word("mode") != "nearest")
+    // Weights in [0, 1] that sum to 1, so the variance is at most the interpolated one; three
+    // roundings each way.
+    variance = map(variance, value, [](double v, double y) { return v + 6 * kRounding * y * y; });
   return {value, variance};
 }
 
@@ -333,7 +311,7 @@ Uncertain Spread::pointwise(ir::NodeId id, std::span<const Uncertain> operands) 
               })};
     }
     default:
-      return {value, {}};
+      return function(id, operands, value);
   }
 }
 
@@ -361,8 +339,11 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands,
       return out;
     }
     case ir::OpClass::pool:
-      if (node.op == ir::Op::kMaxPool)
-        return moved(id, operands);  // at most the largest variance of the window
+      if (node.op == ir::Op::kMaxPool || node.op == ir::Op::kReduceMax ||
+          node.op == ir::Op::kReduceMin)
+        return largest_of(id, operands[0]);
+      if (node.op == ir::Op::kReduceMean || node.op == ir::Op::kReduceSum)
+        return stored(reduction(id, operands[0]));
       return stored(mean_node(id, operands[0]));
     case ir::OpClass::softmax:
       return stored(softmax(id, operands[0]));
@@ -372,6 +353,7 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands,
       if (node.op == ir::Op::kBatchNorm) return stored(batch_norm(id, operands));
       return stored(pointwise(id, operands));
     case ir::OpClass::special:
+      if (node.op == ir::Op::kArgmax) return {eval(id, {operands[0].value}), {}};  // an index
       break;
   }
   DRIFTC_ASSERT(false, "not a source op");

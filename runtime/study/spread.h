@@ -35,6 +35,11 @@ class Spread {
   Uncertain batch_norm(ir::NodeId id, std::span<const Uncertain> operands) const;
   Uncertain softmax(ir::NodeId id, const Uncertain& x) const;
   Uncertain pointwise(ir::NodeId id, std::span<const Uncertain> operands) const;
+  // By what the function does when an operand moves: exp, tanh, pow, max, cast ...
+  Uncertain function(ir::NodeId id, std::span<const Uncertain> operands,
+                     const ir::Tensor& value) const;
+  Uncertain reduction(ir::NodeId id, const Uncertain& x) const;
+  Uncertain largest_of(ir::NodeId id, const Uncertain& x) const;
   Uncertain moved(ir::NodeId id, std::span<const Uncertain> operands) const;
   Uncertain stored(Uncertain value) const;
   Uncertain rounded_operand(const Uncertain& x, Hypothesis rounding) const;

@@ -398,3 +398,55 @@ TEST_CASE("judge: outputs of ONNX Runtime are f32 results") {
     fs::remove(out);
   }
 }
+
+TEST_CASE("judge: functions, reductions, resizing and transposed convolutions carry their spread") {
+  const char* const kConv = R"(gir 1
+graph @g(%x: f32[2,6,9,8]) {
+  %w = constant f32[8,6,3,3] random(seed=3, he)
+  %c = conv2d %x, %w {pad=[1,1,1,1]}
+)";
+  for (const char* rest :
+       {"%s = sigmoid %c\n %y = mul %s, %c",
+        "%y = tanh %c",
+        "%y = gelu %c",
+        "%y = erf %c",
+        "%e = exp %c\n %one = constant f32[1] splat(1)\n %p = add %e, %one\n %y = log %p",
+        "%a = abs %c\n %y = sqrt %a",
+        "%y = hard_swish %c",
+        "%y = hard_sigmoid %c",
+        "%y = elu %c",
+        "%y = leaky_relu %c",
+        "%n = neg %c\n %y = max %c, %n",
+        "%n = neg %c\n %y = min %c, %n",
+        "%y = softplus %c",
+        "%p = constant f32[1] splat(2)\n %y = pow %c, %p",
+        "%y = reduce_mean %c {axes=[2,3]}",
+        "%y = reduce_sum %c {axes=[1]}",
+        "%y = reduce_max %c {axes=[2]}",
+        "%y = reduce_min %c {axes=[2]}",
+        "%y = resize %c {mode=linear, sizes=[15,20], scale_h=0x1.aaaaaap0, scale_w=0x1.4p1}",
+        "%v = constant f32[8,4,3,3] random(seed=5, he)\n %y = conv_transpose %c, %v {stride=[2,2]}",
+        "%y = cast %c {to=f16}"}) {
+    const ir::Graph graph = tests::parse(std::string(kConv) + rest + "\n  return %y\n}\n");
+    const auto inputs = tests::random_inputs(graph, 17);
+    const bool cast = std::string(rest).find("cast") != std::string::npos;
+    for (const auto& h : study::graph_hypotheses(graph)) {
+      if (cast && h.storage) continue;  // the cast makes f16 of everything
+      for (const char* order : kOrders) {
+        const auto a = made(graph, inputs, h, order);
+        const auto report = judged(graph, inputs, a);
+        const std::string what =
+            fmt::format("{}: {} {}\n{}", rest, name_of(h), order, text_of(report));
+        CHECK_MESSAGE(report.verdict != Verdict::kUnexplained, what);
+        CHECK_MESSAGE(report.files[0].precision == name_of(h), what);
+      }
+    }
+    // f32 and one element off by 1 % of the RMS.
+    const auto a = made(graph, inputs, {}, kOrders[1]);
+    const auto wrong = edited(a[0].tensor, [&](std::span<float> y) {
+      y[y.size() / 2] += static_cast<float>((cast ? 0.1 : 0.01) * rms_of(a[0].tensor));
+    });
+    const auto report = judged(graph, inputs, {{"y", wrong}});
+    CHECK_MESSAGE(report.verdict == Verdict::kUnexplained, rest << "\n" << text_of(report));
+  }
+}
