@@ -157,7 +157,7 @@ Json node_json(const NodeReport& node) {
        {{"eager", distance_json(node.eager_to_reference)},
         {"compiled", distance_json(node.compiled_to_reference)}}},
       {"worst", worst},
-      {"pattern", nullptr}};
+      {"pattern", text_or_null(node.pattern)}};
 }
 
 }  // namespace

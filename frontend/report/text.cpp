@@ -264,6 +264,11 @@ std::string faults_section(const PairReport& report) {
     if (shown == kNamesShown) continue;
     ++shown;
     out += fmt::format("  {}: {}\n", shortened(node.name, kNameWidth), printable(node.fault));
+    if (!node.pattern.empty())
+      out += fmt::format(
+          "  {}  {}\n",
+          std::string(node.name.size() > kNameWidth ? kNameWidth : node.name.size(), ' '),
+          node.pattern);
   }
   if (all > shown) out += fmt::format("  {} more\n", all - shown);
   return out.empty() ? "" : "\nunexplained\n" + out;

@@ -348,6 +348,25 @@ double expected_largest(double count) {
   return count <= 1 ? 1 : std::max(1.0, std::sqrt(2 * std::log(count)));
 }
 
+std::string pattern_of(const ir::Tensor& promised, const ir::Tensor& observed) {
+  if (promised.dtype() != ir::DType::kF32) return "";
+  Residual residual;
+  residual.shape = promised.shape();
+  residual.independent = false;
+  const auto a = promised.data<float>(), b = observed.data<float>();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const bool same = std::bit_cast<std::uint32_t>(a[i]) == std::bit_cast<std::uint32_t>(b[i]) ||
+                      (std::isnan(a[i]) && std::isnan(b[i]));
+    residual.z.push_back(same ? 0 : 1e6);
+  }
+  for (const Structure& s : find_structure(residual)) {
+    if (s.share == 0.5) return s.words;  // few elements
+    const std::size_t at = s.words.find(" lie in ");
+    if (s.share == 1 && at != std::string::npos) return "all differences" + s.words.substr(at);
+  }
+  return "";
+}
+
 std::vector<Structure> find_structure(const Residual& residual) {
   DRIFTC_ASSERT(static_cast<std::int64_t>(residual.z.size()) == residual.shape.elements(),
                 "one z per element");

@@ -9,6 +9,7 @@
 #include "ir/printer.h"
 #include "ir/support/hash.h"
 #include "passes/pipeline.h"
+#include "runtime/compare/structure.h"
 #include "runtime/eager/region.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
@@ -201,7 +202,9 @@ class PairRun {
     node.evidence = Evidence::kReplayed;
     // Where contracts and inputs agree, the eager value itself is the source replay.
     const bool is_replay = same && equal_inputs && contracts_equal(nodes);
-    if (!is_replay && !ir::same_bits(compiled_->value(m.source), compiled)) {
+    const ir::Tensor promised = is_replay ? compiled : compiled_->value(m.source);
+    if (!is_replay && !ir::same_bits(promised, compiled)) {
+      node.pattern = compare::pattern_of(promised, compiled);
       node.verdict = Verdict::kUnexplained;
       node.evidence = Evidence::kNone;
       node.local = largest_difference(eager, compiled);

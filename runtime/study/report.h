@@ -36,6 +36,7 @@ struct NodeReport {
   compare::Verdict verdict = compare::Verdict::kIdentical;
   compare::Evidence evidence = compare::Evidence::kBits;
   std::vector<compare::Cause> causes;
+  std::string pattern;  // unexplained only: where in the value the wrong elements lie, or ""
   std::string fault;  // unexplained only: where the replay first fails ("pass fuse-epilogue: ...")
   compare::Metrics metrics;
   // Largest |difference| that came with the inputs, that was made here, and the first divided by the largest

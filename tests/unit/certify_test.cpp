@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <map>
 
 #include "frontend/report/certify_report.h"
+#include "runtime/study/faults.h"
 #include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
 
@@ -52,6 +54,25 @@ TEST_CASE("certify: every planted fault is found, nobody healthy is accused") {
   std::ifstream file(DRIFTC_SOURCE_DIR "/docs/schema/certify-1.json");
   REQUIRE(file.good());
   CHECK(tests::schema_faults(frontend::Json::parse(file), frontend::certify_json(report, 0)) == "");
+}
+
+TEST_CASE("certify: where wrong elements lie is said in words") {
+  if (!tests::kernels_available("patterns")) return;
+  const std::map<std::string, std::string> expected = {
+      {"bias doubled on one channel", "all differences lie in channel 1"},
+      {"one element off by 5e-4", "one element alone is off, at [0,0,7,0]"},
+      {"padding ignored", ""}};
+  for (const study::FaultKind& kind : study::fault_kinds()) {
+    const auto want = expected.find(kind.name);
+    if (want == expected.end()) continue;
+    const study::CertifyModel model = study::certify_model(0, 0);
+    const study::Faults faults = kind.plant(std::make_shared<bool>(false));
+    study::PairSettings s = tests::settings("", "none,+choose-tiling,+fuse-epilogue");
+    s.faults = &faults;
+    const auto report = tests::compare(model.graph, model.inputs, s);
+    for (const study::NodeReport& node : report.nodes)
+      if (!node.fault.empty()) CHECK_MESSAGE(node.pattern == want->second, kind.name);
+  }
 }
 
 TEST_SUITE("soak") {
