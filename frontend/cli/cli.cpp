@@ -19,7 +19,7 @@ std::string overview() {
       "bits differ\n\n"
       "usage: driftc COMMAND ...\n";
   for (const Command& command : commands())
-    out += fmt::format("  {:<9} {}\n", command.spec.name, command.spec.summary);
+    out += fmt::format("  {:<10} {}\n", command.spec.name, command.spec.summary);
   return out +
          "  --version prints the version; -h after a command shows its options and two examples\n\n"
          "MODEL is an ONNX file, driftc's text IR (.gir), or zoo:NAME\n"

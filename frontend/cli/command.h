@@ -34,6 +34,7 @@ Command certify_command();
 Command compare_command();
 Command devices_command();
 Command doctor_command();
+Command eager_plan_command();
 Command judge_command();
 Command passes_command();
 Command run_command();

@@ -9,6 +9,8 @@
 #include "frontend/cli/session.h"
 #include "frontend/report/version.h"
 #include "ir/support/round.h"
+#include "runtime/cuda/cudnn_api.h"
+#include "runtime/cuda/driver_api.h"
 
 namespace driftc::frontend {
 namespace {
@@ -18,7 +20,11 @@ namespace fs = std::filesystem;
 struct Findings {
   LibraryReport nvrtc;
   std::string nvrtc_version;  // "" when there is none
-  std::string recorded;       // folder, or ""
+  LibraryReport cudnn, driver;
+  std::string cudnn_version, cudnn_error;  // one of them is ""
+  runtime::cuda::DriverFacts driver_facts;
+  std::string driver_error;
+  std::string recorded;  // folder, or ""
   std::size_t recorded_files = 0;
   std::string cache;
   std::size_t cache_files = 0;
@@ -51,6 +57,14 @@ Findings examine(const Context& context) {
   Findings f;
   const auto cache = open_kernel_cache(context.settings, &f.nvrtc);
   if (cache->compiler()) f.nvrtc_version = cache->compiler()->version();
+  if (const auto cudnn = runtime::cuda::load_cudnn(context.settings, &f.cudnn); cudnn.ok())
+    f.cudnn_version = (*cudnn)->version_text();
+  else
+    f.cudnn_error = cudnn.error().message;
+  if (const auto driver = runtime::cuda::driver_facts(context.settings, &f.driver); driver.ok())
+    f.driver_facts = *driver;
+  else
+    f.driver_error = driver.error().message;
   for (const std::string& folder : recorded_folders()) {
     f.recorded = folder;
     f.recorded_files = count_files(folder);
@@ -71,6 +85,13 @@ std::string text(const Findings& f, const TextStyle& style) {
   table.add({"NVRTC", f.nvrtc_version.empty()
                           ? "not found"
                           : fmt::format("{} at {}", f.nvrtc_version, f.nvrtc.path)});
+  table.add({"cuDNN", f.cudnn_version.empty()
+                          ? f.cudnn_error + " (only eager-plan needs it)"
+                          : fmt::format("{} at {}", f.cudnn_version, f.cudnn.path)});
+  table.add({"CUDA driver",
+             f.driver_error.empty()
+                 ? fmt::format("for CUDA {} at {}", f.driver_facts.version, f.driver_facts.path)
+                 : f.driver_error});
   table.add(
       {"recorded PTX",
        f.recorded.empty()
@@ -88,7 +109,11 @@ std::string text(const Findings& f, const TextStyle& style) {
   table.add({"kernels run on",
              fmt::format("this CPU, by the PTX executor, {}", plural(f.processors, "processor"))});
   table.add({"fused multiply-add", f.fused ? "rounds once, as it must" : "WRONG: rounds twice"});
-  table.add({"GPU", "not used: this build has no GPU executor, and needs none"});
+  const std::string gpus = !f.driver_error.empty() ? "none"
+                           : !f.driver_facts.no_gpu.empty()
+                               ? fmt::format("none ({})", f.driver_facts.no_gpu)
+                               : plural(f.driver_facts.gpus, "GPU");
+  table.add({"GPU", gpus + "; not used: this build has no GPU executor, and needs none"});
   std::string out = table.render(style);
   if (f.nvrtc_version.empty()) {
     out += "\nNVRTC was looked for here (first the folders of DRIFTC_LIBRARY_PATH):\n";
@@ -106,9 +131,12 @@ std::string text(const Findings& f, const TextStyle& style) {
 }
 
 Json json(const Findings& f) {
-  Json attempts = Json::array();
-  for (const LibraryAttempt& attempt : f.nvrtc.attempts)
-    attempts.push_back({{"path", attempt.path}, {"outcome", attempt.outcome}});
+  auto attempts = [](const LibraryReport& report) {
+    Json out = Json::array();
+    for (const LibraryAttempt& attempt : report.attempts)
+      out.push_back({{"path", attempt.path}, {"outcome", attempt.outcome}});
+    return out;
+  };
   auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return {
       {"schema", "driftc.doctor/1"},
@@ -116,7 +144,19 @@ Json json(const Findings& f) {
       {"nvrtc",
        {{"version", or_null(f.nvrtc_version)},
         {"path", or_null(f.nvrtc.path)},
-        {"attempts", attempts}}},
+        {"attempts", attempts(f.nvrtc)}}},
+      {"cudnn",
+       {{"version", or_null(f.cudnn_version)},
+        {"path", or_null(f.cudnn.path)},
+        {"error", or_null(f.cudnn_error)},
+        {"attempts", attempts(f.cudnn)}}},
+      {"driver",
+       {{"version", or_null(f.driver_facts.version)},
+        {"path", or_null(f.driver.path)},
+        {"error", or_null(f.driver_error)},
+        {"gpus", f.driver_facts.gpus},
+        {"no_gpu", or_null(f.driver_facts.no_gpu)},
+        {"attempts", attempts(f.driver)}}},
       {"recorded_ptx", {{"folder", or_null(f.recorded)}, {"files", f.recorded_files}}},
       {"kernel_cache",
        {{"folder", or_null(f.cache)}, {"files", f.cache_files}, {"writable", f.cache_writable}}},
@@ -138,7 +178,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
 
 Command doctor_command() {
   return {{"doctor",
-           "what this machine offers: NVRTC, recorded PTX, kernel cache",
+           "what this machine offers: NVRTC, cuDNN, driver, recorded PTX, kernel cache",
            {},
            {kJsonOption},
            {"driftc doctor", "driftc doctor --json -"},

@@ -63,6 +63,11 @@ std::string devices_text(const TextStyle&) {
                {"name"},
                {"capability", Align::kRight},
                {"SMs", Align::kRight},
+               {"MHz", Align::kRight},
+               {"memory", Align::kRight},
+               {"GB/s", Align::kRight},
+               {"L2", Align::kRight},
+               {"shared/block", Align::kRight},
                {"PTX target"},
                {"also called"}});
   for (const runtime::DeviceProfile& device : runtime::device_profiles()) {
@@ -71,10 +76,16 @@ std::string devices_text(const TextStyle&) {
       aliases += (aliases.empty() ? "" : ", ") + alias;
     table.add({device.name, device.title,
                fmt::format("{}.{}", device.compute_major, device.compute_minor),
-               std::to_string(device.sm_count), device.ptx_target, aliases});
+               std::to_string(device.sm_count), std::to_string(device.sm_clock_mhz),
+               fmt::format("{} GiB", device.memory_gib), std::to_string(device.bandwidth_gbps),
+               fmt::format("{:.4g} MiB", device.l2_kib / 1024.0),
+               fmt::format("{} KiB", device.shared_block_kib), device.ptx_target, aliases});
   }
-  return table.render({}) + fmt::format("\nA profile is data: no such GPU is needed. Default: {}\n",
-                                        runtime::kDefaultDevice);
+  return table.render({}) + fmt::format(
+                                "\nA profile is data: no such GPU is needed. Default: {}\n"
+                                "MHz: boost clock of the SMs; shared/block: with opt-in. "
+                                "--json has every figure.\n",
+                                runtime::kDefaultDevice);
 }
 
 Json devices_json() {
@@ -87,7 +98,20 @@ Json devices_json() {
          {"compute_capability", fmt::format("{}.{}", device.compute_major, device.compute_minor)},
          {"sm_count", device.sm_count},
          {"ptx_target", device.ptx_target},
-         {"mma_arch", device.mma_arch}});
+         {"mma_arch", device.mma_arch},
+         {"sm_clock_mhz", device.sm_clock_mhz},
+         {"memory_clock_mhz", device.memory_clock_mhz},
+         {"memory_gib", device.memory_gib},
+         {"bandwidth_gb_per_s", device.bandwidth_gbps},
+         {"l2_kib", device.l2_kib},
+         {"registers_per_block", runtime::kRegisters},
+         {"threads_per_block", runtime::kThreadsPerBlock},
+         {"threads_per_sm", device.threads_per_sm},
+         {"blocks_per_sm", device.blocks_per_sm},
+         {"shared_per_block_kib", runtime::kSharedBlockDefaultKib},
+         {"shared_per_block_optin_kib", device.shared_block_kib},
+         {"shared_per_sm_kib", device.shared_sm_kib},
+         {"shared_reserved_per_block_kib", device.shared_reserved_kib}});
   return {{"schema", "driftc.devices/1"},
           {"driftc", std::string(kVersion)},
           {"default", std::string(runtime::kDefaultDevice)},

@@ -13,15 +13,43 @@ std::vector<std::string> words(const char* text) {
   return out;
 }
 
+std::vector<DeviceProfile> make_profiles() {
+  std::vector<DeviceProfile> out = {
+#define DEVICE(id, full, others, major, minor, target, sms, mma, clock, mclock, gib, gbps, l2) \
+  {.name = id,                                                                                 \
+   .title = full,                                                                              \
+   .aliases = words(others),                                                                   \
+   .compute_major = major,                                                                     \
+   .compute_minor = minor,                                                                     \
+   .ptx_target = target,                                                                       \
+   .sm_count = sms,                                                                            \
+   .mma_arch = mma,                                                                            \
+   .sm_clock_mhz = clock,                                                                      \
+   .memory_clock_mhz = mclock,                                                                 \
+   .memory_gib = gib,                                                                          \
+   .bandwidth_gbps = gbps,                                                                     \
+   .l2_kib = l2},
+#include "runtime/devices/profiles.def"
+  };
+  for (DeviceProfile& p : out) {
+#define CAPABILITY(major, minor, shared_block, shared_sm, reserved, blocks, threads) \
+  if (p.compute_major == major && p.compute_minor == minor) {                        \
+    p.shared_block_kib = shared_block;                                               \
+    p.shared_sm_kib = shared_sm;                                                     \
+    p.shared_reserved_kib = reserved;                                                \
+    p.blocks_per_sm = blocks;                                                        \
+    p.threads_per_sm = threads;                                                      \
+  }
+#include "runtime/devices/profiles.def"
+    DRIFTC_ASSERT(p.threads_per_sm != 0, "a profile whose compute capability has no line");
+  }
+  return out;
+}
+
 }  // namespace
 
 std::span<const DeviceProfile> device_profiles() {
-  static const std::vector<DeviceProfile> profiles = {
-#define DEVICE(name, title, aliases, major, minor, target, sms, mma) \
-  {name, title, words(aliases), major, minor, target, sms, mma},
-#include "runtime/devices/profiles.def"
-#undef DEVICE
-  };
+  static const std::vector<DeviceProfile> profiles = make_profiles();
   return profiles;
 }
 

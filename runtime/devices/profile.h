@@ -1,5 +1,6 @@
 // The devices that driftc knows: what a named GPU decides about kernels (PTX target, number of SMs,
-// model of its tensor cores). Data, not detection: the same profile gives the same kernels on every
+// model of its tensor cores) and about what libraries would choose for it (clocks, memory, caches,
+// limits). Data, not detection: the same profile gives the same kernels on every
 // machine.
 #pragma once
 
@@ -19,8 +20,22 @@ struct DeviceProfile {
   int compute_major = 0, compute_minor = 0;
   std::string ptx_target;  // for NVRTC: "compute_90"
   int sm_count = 0;
-  std::string mma_arch;  // ARCH of mma(...) orders: "sm_90"
+  std::string mma_arch;                        // ARCH of mma(...) orders: "sm_90"
+  int sm_clock_mhz = 0, memory_clock_mhz = 0;  // the highest
+  int memory_gib = 0;                          // capacity of the data sheet
+  int bandwidth_gbps = 0;                      // of that memory, 10^9 bytes per second
+  int l2_kib = 0;
+
+  // Of the compute capability.
+  int shared_block_kib = 0;     // shared memory of one block, with opt-in
+  int shared_sm_kib = 0;        // of one SM, all blocks together
+  int shared_reserved_kib = 0;  // taken by the system for each block
+  int blocks_per_sm = 0, threads_per_sm = 0;
 };
+
+// The same for every profile.
+inline constexpr int kWarpSize = 32, kThreadsPerBlock = 1024, kRegisters = 65536;
+inline constexpr int kSharedBlockDefaultKib = 48;
 
 std::span<const DeviceProfile> device_profiles();
 inline constexpr std::string_view kDefaultDevice = "h200";

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "runtime/devices/profile.h"
@@ -25,5 +27,26 @@ TEST_CASE("devices: each name and alias belongs to one profile, mma architecture
     CHECK(profile.sm_count > 0);
     const std::set<std::string> archs{"sm_70", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100"};
     CHECK(archs.contains(profile.mma_arch));
+  }
+}
+
+// The width of the memory bus is in no profile: an independent check of clock and bandwidth.
+TEST_CASE("devices: every figure is there; memory clock times bus width is the bandwidth") {
+  const std::map<std::string, int> bus_bits = {{"h200", 6144}, {"h100", 5120},   {"a100", 5120},
+                                               {"l40s", 384},  {"rtx4090", 384}, {"t4", 256},
+                                               {"b200", 7680}, {"v100", 4096}};
+  for (const auto& p : runtime::device_profiles()) {
+    CAPTURE(p.name);
+    CHECK(p.sm_clock_mhz > 1000);
+    CHECK(p.memory_gib >= 16);
+    CHECK(p.l2_kib >= 4096);
+    CHECK(p.shared_sm_kib >= p.shared_block_kib);
+    CHECK(p.shared_block_kib >= 64);
+    CHECK(p.blocks_per_sm >= 16);
+    CHECK(p.threads_per_sm >= runtime::kThreadsPerBlock);
+    REQUIRE(bus_bits.contains(p.name));
+    const double gbps =
+        2.0 * p.memory_clock_mhz * bus_bits.at(p.name) / 8e3;  // two transfers a clock
+    CHECK(std::abs(gbps - p.bandwidth_gbps) <= 0.03 * gbps);
   }
 }

@@ -1,0 +1,235 @@
+// eager-plan: PyTorch's filter, the convolutions it asks about, its report; through a scripted fake
+// of cuDNN (tests/fake_cudnn), and through the real one where it is installed.
+#include "runtime/study/eager_plan.h"
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "frontend/report/json_text.h"
+#include "tests/unit/report_schema.h"
+
+using namespace driftc;
+using frontend::Json;
+using runtime::cuda::EngineChoice;
+using runtime::study::Difference;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+// `fake` is a folder below DRIFTC_FAKE_CUDNN, or "" for what is installed.
+Outcome plan(const std::string& fake, const std::string& arguments,
+             const std::string& command = "eager-plan") {
+  std::string pattern = (fs::temp_directory_path() / "driftc-plan-XXXXXX").string();
+  const fs::path folder = ::mkdtemp(pattern.data());
+  const std::string shell =
+      (fake.empty() ? "" : "DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDNN + fake + "' ") +
+      "LC_ALL=C '" DRIFTC_BINARY "' " + command + " " + arguments + " >" + folder.string() +
+      "/out 2>" + folder.string() + "/err </dev/null";
+  const int status = std::system(shell.c_str());
+  Outcome out{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "out"),
+              read(folder / "err")};
+  fs::remove_all(folder);
+  return out;
+}
+
+bool have_cudnn() {
+  Settings settings = Settings::from_env();
+  if (runtime::cuda::load_cudnn(settings).ok()) return true;
+  std::printf("[skip] no cuDNN\n");
+  return false;
+}
+
+Json checked_json(const Outcome& outcome) {
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  Json json = Json::parse(outcome.out);
+  const Json schema = Json::parse(read(DRIFTC_SOURCE_DIR "/docs/schema/eager-plan-1.json"));
+  CHECK(tests::schema_faults(schema, json) == "");
+  return json;
+}
+
+// Two convolutions alike, one that is padded on one side, one depthwise.
+const std::string kModel =
+    "'" DRIFTC_SOURCE_DIR "/tests/filetests/cli/data/four_convolutions.gir' ";
+
+}  // namespace
+
+TEST_CASE("eager plan: PyTorch's filter over cuDNN's ranking") {
+  auto choice = [](std::int64_t engine, std::vector<std::string> notes) {
+    EngineChoice c;
+    c.engine = engine;
+    c.notes = std::move(notes);
+    c.deterministic = !c.has_note("NONDETERMINISTIC");
+    return c;
+  };
+  std::vector<EngineChoice> ranked = {choice(0, {"TENSOR_CORE", "DOWN_CONVERT_INPUTS"}),
+                                      choice(1, {"NONDETERMINISTIC"}), choice(2, {"TENSOR_CORE"}),
+                                      choice(3, {}), choice(4, {"WINOGRAD"})};
+  ranked[3].builds = false;
+  using runtime::cuda::pytorch_choice;
+  CHECK(pytorch_choice(ranked, ir::DType::kF32, {}) == 1);
+  CHECK(pytorch_choice(ranked, ir::DType::kF32, {.deterministic = true}) == 2);
+  CHECK(pytorch_choice(ranked, ir::DType::kF32, {.allow_tf32 = false, .deterministic = true}) == 4);
+  // In f16 tensor cores are not TF32, so that the flag says nothing.
+  CHECK(pytorch_choice(ranked, ir::DType::kF16, {.allow_tf32 = false, .deterministic = true}) == 2);
+  ranked.resize(1);
+  CHECK(!pytorch_choice(ranked, ir::DType::kF32, {}).has_value());
+}
+
+TEST_CASE("eager plan: how two answers differ") {
+  runtime::study::Answer a, b;
+  a.choice.precision = b.choice.precision = "f32";
+  CHECK(difference(a, b) == Difference::kNone);
+  b.choice.knobs = {{"STAGES", 4}};
+  CHECK(difference(a, b) == Difference::kKnobs);
+  b.choice.engine = 3;
+  CHECK(difference(a, b) == Difference::kEngine);
+  b.choice.notes = {"STRICT_NAN_PROP"};
+  CHECK(difference(a, b) == Difference::kEngine);
+  b.choice.precision = "tf32";
+  CHECK(difference(a, b) == Difference::kClass);
+  b.choice.precision = "f32";
+  a.choice.notes = {"WINOGRAD_TILE_4x4"};
+  b.choice.notes = {"WINOGRAD_TILE_6x6"};
+  CHECK(difference(a, b) == Difference::kClass);
+}
+
+TEST_CASE("eager plan: the device as cuDNN takes it") {
+  const auto t4 = runtime::device_profile("t4");
+  const Json json = Json::parse(runtime::cuda::device_json(*t4));
+  CHECK(json["deviceVer"] == 750);
+  CHECK(json["multiProcessorCount"] == 40);
+  CHECK(json["totalGlobalMem"] == std::int64_t{16} << 30);
+  CHECK(json["maxSharedMemoryPerBlockOptin"] == 65536);
+  CHECK(json["l2CacheSize"] == 4 << 20);
+  CHECK(json.size() == 23);
+}
+
+TEST_CASE("eager plan: the report of a scripted cuDNN") {
+  const Json json = checked_json(plan("works", kModel + "--device t4,a100 --json - "));
+  CHECK(json["cudnn"] == "9.99.0");
+  CHECK(json["convolutions"] == 4);
+  CHECK(json["different"] == 3);
+  REQUIRE(json["nodes"].size() == 8);
+  const Json& first = json["nodes"][0];
+  CHECK(first["name"] == "a");
+  CHECK(first["device"] == "t4");
+  CHECK(first["engine"] == 5);  // engine 3 converts its inputs
+  CHECK(first["precision"] == "f32");
+  CHECK(first["deterministic"] == false);
+  CHECK(first["other_layout"]["differs"] == "engine");  // only the fallback list is left
+  CHECK(first["other_layout"]["answer"]["engine"] == 1);
+  CHECK(first["other_layout"]["answer"]["fallback_list"] == true);
+  CHECK(json["nodes"][2]["name"] == "b");
+  CHECK(json["nodes"][2]["same_as"] == "a");
+  CHECK(json["nodes"][4]["padded_first"] == true);
+  const Json& depthwise = json["nodes"][6];
+  CHECK(depthwise["runs"] == "pytorch-depthwise");
+  CHECK(depthwise["engine"] == nullptr);
+  CHECK(depthwise["algorithm"] == "direct");
+  CHECK(depthwise["other_layout"]["answer"]["runs"] == "cudnn");
+  CHECK(json["between_devices"][0]["differs"] == "none");
+
+  const Json strict = checked_json(plan("works", kModel + "--deterministic --json -"));
+  CHECK(strict["settings"]["devices"][0] == "h200");
+  CHECK(strict["nodes"][0]["engine"] == 7);
+  CHECK(strict["nodes"][0]["precision"] == "tf32");
+  CHECK(strict["nodes"][0]["knobs"].dump() == R"({"KNOB_999":1,"STAGES":4,"TILE_SIZE":8})");
+  const Json& without = strict["nodes"][0]["other_tf32"];  // engine 8 makes no plan
+  CHECK(without["differs"] == "class");
+  CHECK(without["answer"]["engine"] == 9);
+  CHECK(without["answer"]["algorithm"] == "winograd");
+
+  const Outcome text = plan("works", kModel + "--device t4,a100 --deterministic");
+  CHECK(text.code == 0);
+  CHECK(text.out.find("cuDNN  9.99.0 at ") != std::string::npos);
+  CHECK(text.out.find("f32 winograd 4x4") != std::string::npos);
+  CHECK(text.out.find("PyTorch's own depthwise kernel, not cuDNN") != std::string::npos);
+  CHECK(text.out.find("t4 against a100: 4 the same") != std::string::npos);
+  CHECK(text.out.find("Padding that differs on two sides") != std::string::npos);
+  CHECK(plan("works", kModel + "--device t4,a100 --deterministic").out == text.out);
+}
+
+TEST_CASE("eager plan: a cuDNN that is too old, incomplete or failing ends with 3") {
+  const Outcome old = plan("old", kModel);
+  CHECK(old.code == 3);
+  CHECK(old.out == "");
+  CHECK(old.err.find("cuDNN 9.1.0 at ") != std::string::npos);
+  CHECK(old.err.find("is too old") != std::string::npos);
+  const Outcome incomplete = plan("incomplete", kModel);
+  CHECK(incomplete.code == 3);
+  CHECK(incomplete.err.find("it has no cudnnBackendGetAttribute") != std::string::npos);
+  const Outcome fails = plan("fails", kModel + "--device t4 --json -");
+  CHECK(fails.code == 3);
+  CHECK(fails.out == "");
+  CHECK(fails.err.find("cuDNN 9.99.0 fails in cudnnBackendFinalize of the heuristics: "
+                       "CUDNN_STATUS_INTERNAL_ERROR") != std::string::npos);
+  CHECK(fails.err.find("the fake fails as asked") != std::string::npos);
+  CHECK(fails.err.find("asked about a on t4: x [1,8,16,16]") != std::string::npos);
+  // The rest works.
+  for (const char* fake : {"old", "incomplete", "fails"})
+    CHECK(plan(fake, "zoo:conv3x3", "show").code == 0);
+  CHECK(plan("old", "", "doctor").out.find("is too old") != std::string::npos);
+}
+
+TEST_CASE("eager plan: no cuDNN at all ends with 3 and says where to get one") {
+  Settings settings = Settings::from_env();
+  if (runtime::cuda::load_cudnn(settings).ok()) {
+    std::printf("[skip] cuDNN is installed here\n");
+    return;
+  }
+  const Outcome none = plan("", kModel);
+  CHECK(none.code == 3);
+  CHECK(none.err.find("cuDNN was not found") != std::string::npos);
+  CHECK(none.err.find("nvidia-cudnn-cu13") != std::string::npos);
+}
+
+TEST_CASE("eager plan: what the command line refuses") {
+  CHECK(plan("works", kModel + "--device h2000").err.find("did you mean 'h200'?") !=
+        std::string::npos);
+  CHECK(plan("works", kModel + "--device t4,t4").err.find("names t4 twice") != std::string::npos);
+  CHECK(plan("works", kModel + "--device t4,").code == 2);
+  CHECK(plan("works", kModel + "--layout chwn").code == 2);
+  CHECK(plan("works", kModel + "--allow-tf32 maybe").code == 2);
+  const Outcome none = plan("works", "zoo:mlp");
+  CHECK(none.code == 0);
+  CHECK(none.out.find("no convolutions: cuDNN has nothing to decide") != std::string::npos);
+}
+
+TEST_CASE("eager plan: the real cuDNN, the same bytes twice, TF32 only where it is allowed") {
+  if (!have_cudnn()) return;
+  const std::string arguments = "zoo:resnet18 --device a100,h200,t4,l40s --json - ";
+  const Outcome first = plan("", arguments);
+  const Json json = checked_json(first);
+  CHECK(json["nodes"].size() == 80);
+  CHECK(plan("", arguments).out == first.out);
+  bool tf32 = false;
+  for (const Json& node : json["nodes"]) {
+    const std::string precision = node["precision"];
+    tf32 = tf32 || precision == "tf32";
+    if (node["device"] == "t4") CHECK(precision == "f32");  // Turing has no TF32
+    CHECK(node["other_tf32"]["answer"]["precision"] == "f32");
+  }
+  CHECK(tf32);
+  const Json off = checked_json(plan("", arguments + "--allow-tf32 off --deterministic"));
+  for (const Json& node : off["nodes"]) {
+    CHECK(node["precision"] == "f32");
+    CHECK(node["deterministic"] == true);
+  }
+}
