@@ -165,8 +165,9 @@ class Selector {
         segment.storage.resize((v.bytes + 7) / 8 + 1);
         segment.bytes = v.bytes;
         segment.name = v.name;
-        std::memcpy(segment.storage.data(), v.initializer.data(),
-                    std::min<std::size_t>(v.initializer.size(), v.bytes));
+        if (!v.initializer.empty())
+          std::memcpy(segment.storage.data(), v.initializer.data(),
+                      std::min<std::size_t>(v.initializer.size(), v.bytes));
         symbols_[v.name] = {v.space, reinterpret_cast<std::uint64_t>(segment.storage.data())};
         program_->segments.push_back(std::move(segment));
       }
