@@ -30,6 +30,7 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context);
 Result<LoweredKernel> emit_resize(const KernelContext& context);
 Result<LoweredKernel> emit_softmax(const KernelContext& context);
 Result<LoweredKernel> emit_conv_direct(const KernelContext& context);
+Result<LoweredKernel> emit_conv_transpose(const KernelContext& context);
 Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context);
 Result<LoweredKernel> emit_matmul(const KernelContext& context);
 

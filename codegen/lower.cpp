@@ -58,7 +58,9 @@ Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node,
       case ir::Algorithm::kSoftmax:
         return emit_softmax(context);
       case ir::Algorithm::kDirect:
-        return emit_conv_direct(context);
+        return reduction != nullptr && reduction->op == ir::Op::kConvTranspose
+                   ? emit_conv_transpose(context)
+                   : emit_conv_direct(context);
       case ir::Algorithm::kImplicitGemm:
         return emit_conv_implicit_gemm(context);
       case ir::Algorithm::kMatmul:

@@ -34,6 +34,7 @@ ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
     case ir::Op::kReduceMin:
       return ir::Algorithm::kReduce;
     case ir::Op::kConvTranspose:
+      return ir::Algorithm::kDirect;
     case ir::Op::kArgmax:
       return ir::Algorithm::kInterpreter;
     case ir::Op::kSoftmax:

@@ -57,6 +57,30 @@ KernelCase add_relu(Draw& draw, const ConvSpec& s) {
   test.finish(s.out);
   return test;
 }
+KernelCase transposed(Draw& d, const char* order, Layout in, Layout out, bool bias, bool tanh) {
+  KernelCase test(Algorithm::kDirect, order);
+  const std::int64_t groups = d(1, 3), channels = groups * d(1, 5), columns = d(1, 4);
+  const Ints stride{d(1, 3), d(1, 3)}, dilation{d(1, 2), d(1, 2)};
+  std::vector<ir::ValueId> operands{test.input({d(1, 2), channels, d(2, 6), d(2, 6)}, in),
+                                    test.input({channels, columns, 3, 2})};
+  if (bias) operands.push_back(test.input({groups * columns}));
+  const ir::ValueId y = test.add(Op::kConvTranspose, operands,
+                                 {{"stride", stride},
+                                  {"pad", Ints{d(0, 1), d(0, 1), d(0, 1), d(0, 1)}},
+                                  {"dilation", dilation},
+                                  {"output_pad", Ints{d(0, stride[0] - 1), d(0, stride[1] - 1)}},
+                                  {"groups", groups}});
+  if (tanh) test.add(Op::kTanh, {y});
+  test.finish(out);
+  return test;
+}
+KernelCase silu(Draw& draw, const ConvSpec& s) {  // x * sigmoid(x), then a function of it
+  KernelCase test = conv(draw, s);
+  const ir::ValueId y = last(test);
+  test.add(Op::kHardSwish, {test.add(Op::kMul, {y, test.add(Op::kSigmoid, {y})})});
+  test.finish(s.out);
+  return test;
+}
 KernelCase batch_norm_clip(Draw& draw, const ConvSpec& s, bool contract) {
   KernelCase test = conv(draw, s);
   std::vector<ir::ValueId> operands{last(test)};
@@ -76,6 +100,20 @@ const ir::Schedule k64{64, 64, 36, 4, 4, 4}, kSmall{32, 16, 18, 4, 2, 1},
     kRuns{64, 32, 16, 4, 2, 4}, kFlat{32, 32, 16, 4, 2, 1}, kChannels{32, 64, 8, 2, 4, 1};
 
 const Family kFamilies[] = {
+    {"conv_transpose, eager's order, tanh",
+     [](Draw& d) { return transposed(d, "crs.skip.fma+bias.stored", kNchw, kNchw, true, true); }},
+    {"conv_transpose rsc nhwc, padding multiplied",
+     [](Draw& d) { return transposed(d, "rsc.muladd", kNhwc, kNhwc, false, false); }},
+    {"conv_transpose tiles, bias first, f64",
+     [](Draw& d) { return transposed(d, "c2rs.skip.f64+bias.first", kNhwc, kNchw, true, false); }},
+    {"silu and hard_swish after a convolution",
+     [](Draw& d) {
+       return silu(d, {.order = "rsc.fma+bias.stored",
+                       .schedule = kSmall,
+                       .in = kNhwc,
+                       .out = kNhwc,
+                       .bias = true});
+     }},
     {"3x3 crs", [](Draw& d) { return plain(d, {.schedule = k64}); }},
     {"3x3 crs, bias stored, residual, relu",
      [](Draw& d) {

@@ -83,7 +83,120 @@ KernelCase softmax(Draw& d, const char* order, std::int64_t axis) {
   return test;
 }
 
+// One function of a vector, and of a second operand that broadcasts where there are two.
+Family function(const char* name, KernelCase (*make)(Draw&)) { return {name, make}; }
+KernelCase apply(Draw& d, Op op, const ir::AttributeList& attributes = {}) {
+  return pointwise(false, [&](KernelCase& t) {
+    const std::int64_t rows = d(1, 40), columns = d(1, 70);
+    std::vector<ir::ValueId> operands{t.input({rows, columns})};
+    if (ir::info(op).min_operands == 2) operands.push_back(t.input({columns}));
+    t.add(op, operands, attributes);
+  });
+}
+KernelCase rectifiers(Draw& d) {
+  return pointwise(
+      false,
+      [&](KernelCase& t) {
+        const ir::Shape s = image(d);
+        ir::ValueId v = t.add(Op::kLeakyRelu, {t.input(s)}, {{"alpha", 0.25}});
+        v = t.add(Op::kHardSwish, {v});
+        v = t.add(Op::kPrelu, {v, t.input({s[1], 1, 1})});
+        t.add(Op::kHardSigmoid, {v}, {{"alpha", 0.3}});
+      },
+      kNhwc);
+}
+KernelCase exact_functions(Draw& d) {
+  return pointwise(false, [&](KernelCase& t) {
+    const std::int64_t n = d(1, 300);
+    const ir::ValueId x = t.input({n}), y = t.input({n}), z = t.input({1});
+    const ir::ValueId root = t.add(Op::kSqrt, {t.add(Op::kAbs, {x})});
+    t.add(Op::kMin, {t.add(Op::kMax, {t.add(Op::kNeg, {root}), y}), z});
+  });
+}
+KernelCase reduced(Draw& d, Op op, const char* order, Ints axes, std::int64_t keep, Layout in,
+                   Layout out) {
+  KernelCase test(Algorithm::kReduce, order);
+  test.add(op, {test.input({d(2, 4), d(2, 9), d(2, 11), d(2, 11)}, in)},
+           {{"axes", axes}, {"keepdims", keep}});
+  test.finish(out);
+  return test;
+}
+KernelCase resized(Draw& d, const char* mode, const char* coordinates, const char* rounding,
+                   Ints numerator, Ints denominator, Layout in, Layout out) {
+  KernelCase test(Algorithm::kCopy, "");
+  // Extents are multiples of the denominator, so that scales (part of the source) stay the same.
+  const std::int64_t h = d(1, 5) * denominator[0], w = d(1, 5) * denominator[1];
+  test.add(Op::kResize, {test.input({d(1, 2), d(1, 7), h, w}, in)},
+           {{"mode", std::string(mode)},
+            {"coordinates", std::string(coordinates)},
+            {"rounding", std::string(rounding)},
+            {"sizes", Ints{h / denominator[0] * numerator[0], w / denominator[1] * numerator[1]}},
+            {"scale_h", static_cast<double>(numerator[0]) / static_cast<double>(denominator[0])},
+            {"scale_w", static_cast<double>(numerator[1]) / static_cast<double>(denominator[1])}});
+  test.finish(out);
+  return test;
+}
+
 const Family kFamilies[] = {
+    function("exp", [](Draw& d) { return apply(d, Op::kExp); }),
+    function("log", [](Draw& d) { return apply(d, Op::kLog); }),
+    function("erf", [](Draw& d) { return apply(d, Op::kErf); }),
+    function("sigmoid", [](Draw& d) { return apply(d, Op::kSigmoid); }),
+    function("tanh", [](Draw& d) { return apply(d, Op::kTanh); }),
+    function("softplus", [](Draw& d) { return apply(d, Op::kSoftplus); }),
+    function("gelu", [](Draw& d) { return apply(d, Op::kGelu); }),
+    function("gelu tanh",
+             [](Draw& d) {
+               return apply(d, Op::kGelu, {{"form", std::string("tanh")}});
+             }),
+    function("elu",
+             [](Draw& d) {
+               return apply(d, Op::kElu, {{"alpha", 1.5}});
+             }),
+    function("pow", [](Draw& d) { return apply(d, Op::kPow); }),
+    function("cast f16",
+             [](Draw& d) {
+               return apply(d, Op::kCast, {{"to", std::string("f16")}});
+             }),
+    function("cast bf16",
+             [](Draw& d) {
+               return apply(d, Op::kCast, {{"to", std::string("bf16")}});
+             }),
+    function("leaky_relu, hard_swish, prelu, hard_sigmoid nhwc", rectifiers),
+    function("sqrt, abs, neg, max, min", exact_functions),
+    {"reduce_mean channels nhwc",
+     [](Draw& d) { return reduced(d, Op::kReduceMean, "k.add", {1}, 1, kNhwc, kNhwc); }},
+    {"reduce_sum rows and images, kahan",
+     [](Draw& d) {
+       return reduced(d, Op::kReduceSum, "k.kahan", {0, 2}, 0, kNchw, kNchw);
+     }},
+    {"reduce_mean all f64",
+     [](Draw& d) {
+       return reduced(d, Op::kReduceMean, "k.f64", {0, 1, 2, 3}, 0, kNhwc, kNchw);
+     }},
+    {"reduce_max positions",
+     [](Draw& d) {
+       return reduced(d, Op::kReduceMax, "", {2, 3}, 1, kNhwc, kNchw);
+     }},
+    {"reduce_min columns",
+     [](Draw& d) { return reduced(d, Op::kReduceMin, "", {3}, 0, kNchw, kNchw); }},
+    {"resize nearest down nhwc",
+     [](Draw& d) {
+       return resized(d, "nearest", "half_pixel", "round_prefer_floor", {3, 2}, {5, 3}, kNhwc,
+                      kNhwc);
+     }},
+    {"resize nearest up",
+     [](Draw& d) {
+       return resized(d, "nearest", "asymmetric", "floor", {2, 3}, {1, 2}, kNchw, kNchw);
+     }},
+    {"resize linear up",
+     [](Draw& d) {
+       return resized(d, "linear", "align_corners", "floor", {7, 2}, {3, 1}, kNchw, kNhwc);
+     }},
+    {"resize linear down",
+     [](Draw& d) {
+       return resized(d, "linear", "pytorch_half_pixel", "floor", {1, 3}, {2, 7}, kNhwc, kNchw);
+     }},
     {"pointwise broadcast nchw",
      [](Draw& d) { return pointwise(false, [&](KernelCase& t) { chain(t, d, kNchw, kNchw); }); }},
     {"pointwise broadcast mixed layouts",

@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "ir/exp_steps.h"
+#include "ir/functions.h"
 #include "ir/support/half.h"
 #include "ir/support/round.h"
+#include "runtime/eager/interpreter.h"
 
 namespace driftc::test {
 namespace {
@@ -186,9 +188,24 @@ class Evaluator {
         });
       case Op::kSoftmax:
         return softmax(n);
+      case Op::kConvTranspose:
+      case Op::kReduceMean:
+      case Op::kReduceSum:
+      case Op::kReduceMax:
+      case Op::kReduceMin:
+      case Op::kResize:
+        return interpreted(n, id);
       default:
-        return move(n);
+        return ir::function_call(n) ? interpreted(n, id) : move(n);
     }
+  }
+
+  // Ops whose interpreter has oracles of its own (eager_reduce_test.cpp, function_test.cpp).
+  ir::Tensor interpreted(const ir::Node& n, ir::NodeId id) {
+    std::vector<ir::Tensor> operands;
+    for (ir::ValueId v : n.operands) operands.push_back(values_[v.index]);
+    runtime::ThreadPool pool(1);
+    return runtime::evaluate(body_, id, operands, kernel_.contract, {pool});
   }
 
   float biased(const ir::Node& n, const ir::SumProgram& program,

@@ -87,19 +87,19 @@ const std::array<Row<T>, 8>& rows() {
   constexpr bool kDouble = sizeof(T) == 8;
   static const std::array<Row<T>, 8> table = {{
       {"log", [](T x) { return steps<T>().log(x); },
-       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_log(y, x, MPFR_RNDN); }, 0, kInf, 0.9},
+       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_log(y, x, MPFR_RNDN); }, 0, kInf, 0.8},
       {"erf", [](T x) { return steps<T>().erf(x); },
-       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_erf(y, x, MPFR_RNDN); }, -7, 7, kDouble ? 2.5 : 1.05},
+       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_erf(y, x, MPFR_RNDN); }, -7, 7, kDouble ? 3.5 : 1.0},
       {"sigmoid", [](T x) { return steps<T>().sigmoid(x); }, exact_sigmoid, kDouble ? -700.0 : -87,
-       kDouble ? 700.0 : 87, 2.5},
+       kDouble ? 700.0 : 87, 2.3},
       {"tanh", [](T x) { return steps<T>().tanh(x); },
-       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_tanh(y, x, MPFR_RNDN); }, -20, 20, 2.5},
+       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_tanh(y, x, MPFR_RNDN); }, -20, 20, 3.1},
       {"softplus", [](T x) { return steps<T>().softplus(x); }, exact_softplus,
        kDouble ? -700.0 : -87, 100, 2.0},
       {"elu", [](T x) { return steps<T>().elu(x, 1); },
-       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_expm1(y, x, MPFR_RNDN); }, -100, -0x1p-60, 1.6},
-      {"gelu", [](T x) { return steps<T>().gelu(x); }, exact_gelu, -12, 12, 1.6, true},
-      {"gelu_tanh", [](T x) { return steps<T>().gelu_tanh(x); }, exact_gelu_tanh, -12, 12, 2.0,
+       [](mpfr_t y, mpfr_t x, mpfr_t) { mpfr_expm1(y, x, MPFR_RNDN); }, -100, -0x1p-60, 1.3},
+      {"gelu", [](T x) { return steps<T>().gelu(x); }, exact_gelu, -12, 12, 2.0, true},
+      {"gelu_tanh", [](T x) { return steps<T>().gelu_tanh(x); }, exact_gelu_tanh, -12, 12, 2.3,
        true},
   }};
   return table;
@@ -185,8 +185,8 @@ TEST_CASE("functions: pow against MPFR") {
   MESSAGE("pow f32: ", worst, " ulp; f64: ", worst64, " ulp where |y log x| < 8, ", worst_wide,
           " up to 88");
   CHECK(worst <= 0.501);
-  CHECK(worst64 <= 8);
-  CHECK(worst_wide <= 80);
+  CHECK(worst64 <= 10);
+  CHECK(worst_wide <= 60);
 }
 
 TEST_CASE("functions: special values") {
