@@ -264,10 +264,12 @@ class Inference {
     if (w.rank() != 4)
       return fail(fmt::format("weight is {}, needs [C,K/groups,R,S]", to_string(w)));
     if (groups < 1 || groups > kMaxWindow) return fail("groups must be at least 1");
-    if (x[1] != w[0] || x[1] % groups != 0)
-      return fail(fmt::format("channels do not fit: input {}, weight {}, groups {}", to_string(x),
-                              to_string(w), groups),
-                  fmt::format("the weight's first extent must be {}", x[1]));
+    if (x[1] != w[0])
+      return fail(
+          fmt::format("channels do not fit: input {}, weight {}", to_string(x), to_string(w)),
+          fmt::format("the weight's first extent must be {}", x[1]));
+    if (x[1] % groups != 0)
+      return fail(fmt::format("groups {} does not divide the {} channels", groups, x[1]));
     if (w[2] < 1 || w[3] < 1 || w[2] > kMaxWindow || w[3] > kMaxWindow)
       return fail("empty or huge kernel");
     const Shape channels{w[1], groups};
@@ -311,20 +313,19 @@ class Inference {
   }
   Result<Shape> reduce(const std::vector<std::int64_t>& axes) {
     const Shape& x = shape(0);
-    const bool keep = node_.integer("keepdims") != 0;
-    std::vector<std::int64_t> dims;
-    std::size_t next = 0;
-    for (std::size_t a = 0; a < x.rank(); ++a) {
-      if (next == axes.size() || axes[next] != static_cast<std::int64_t>(a)) {
-        dims.push_back(x[a]);
-        continue;
-      }
-      ++next;
-      if (x[a] < 1) return fail(fmt::format("axis {} has no positions", a));
-      if (keep) dims.push_back(1);
+    if (axes.empty()) return fail("needs at least one axis");
+    std::vector<bool> reduced(x.rank());
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      if (axes[i] < 0 || axes[i] >= static_cast<std::int64_t>(x.rank()))
+        return fail(fmt::format("axis {} is out of range for {}", axes[i], to_string(x)));
+      if (i > 0 && axes[i] <= axes[i - 1]) return fail("axes must be ascending");
+      reduced[static_cast<std::size_t>(axes[i])] = true;
     }
-    if (axes.empty() || next != axes.size())
-      return fail(fmt::format("needs axes of {} in ascending order", to_string(x)));
+    std::vector<std::int64_t> dims;
+    for (std::size_t a = 0; a < x.rank(); ++a) {
+      if (reduced[a] && x[a] < 1) return fail(fmt::format("axis {} has no positions", a));
+      if (!reduced[a] || node_.integer("keepdims") != 0) dims.push_back(reduced[a] ? 1 : x[a]);
+    }
     return Shape(std::move(dims));
   }
   Result<Shape> matmul() {

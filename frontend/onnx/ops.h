@@ -25,6 +25,7 @@ Result<void> import_conv_transpose(OpContext& op);
 Result<void> import_max_pool(OpContext& op);
 Result<void> import_average_pool(OpContext& op);
 Result<void> import_global_average_pool(OpContext& op);
+Result<void> import_lp_pool(OpContext& op);  // LpPool, GlobalLpPool
 
 // ops_math.cpp: arithmetic on activations
 Result<void> import_binary(OpContext& op);  // Add, Sub, Mul, Div

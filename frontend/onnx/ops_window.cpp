@@ -260,6 +260,52 @@ Result<void> import_average_pool(OpContext& op) {
                      image.axes);
 }
 
+// (sum |x|^p)^(1/p) over windows: the mean of the powers times the number of taps, padding counting
+// as zeros.
+Result<void> import_lp_pool(OpContext& op) {
+  DRIFTC_CHECK(op.expect_operands(1, 1));
+  DRIFTC_TRY(image, as_image(op));
+  const bool global = op.op_type() == "GlobalLpPool";
+  DRIFTC_TRY(p, op.integer_attribute("p", 2));
+  if (p < 1 || p > 1024) return op.attribute_error("p", fmt::format("= {} is out of range", p));
+  const ir::Shape shape = op.shape_of(image.value);
+  Window window;
+  if (global) {
+    window.kernel = {shape[2], shape[3]};
+  } else {
+    DRIFTC_TRY(given, read_window(op, shape, std::nullopt, image.axes));
+    window = given;
+    if (window.dilation != Ints{1, 1})
+      return op.attribute_error("dilations", "other than 1 are not supported for LpPool");
+    DRIFTC_TRY(ceil_mode, op.integer_attribute("ceil_mode", 0));
+    if (ceil_mode != 0) return op.attribute_error("ceil_mode", "= 1 is not supported for LpPool");
+  }
+  DRIFTC_TRY(size, op.emit_helper(ir::Op::kAbs, {image.value}, {}, "abs"));
+  ir::ValueId power = size;
+  const auto exponent = static_cast<double>(p);
+  if (p == 2) {
+    DRIFTC_TRY(square, op.emit_helper(ir::Op::kMul, {size, size}, {}, "power"));
+    power = square;
+  } else if (p > 2) {
+    DRIFTC_TRY(raised,
+               op.emit_helper(ir::Op::kPow, {size, op.scalar_helper(exponent, "p")}, {}, "power"));
+    power = raised;
+  }
+  DRIFTC_TRY(mean, op.emit_helper(ir::Op::kAvgPool, {power},
+                                  {{"kernel", window.kernel},
+                                   {"stride", window.stride},
+                                   {"pad", window.pad},
+                                   {"count_include_pad", std::int64_t{1}}},
+                                  "mean"));
+  const auto taps = static_cast<double>(window.kernel[0]) * static_cast<double>(window.kernel[1]);
+  const ir::ValueId count = op.scalar_helper(taps, "taps");
+  if (p == 1) return emit_window(op, ir::Op::kMul, {mean, count}, {}, image.axes);
+  DRIFTC_TRY(sum, op.emit_helper(ir::Op::kMul, {mean, count}, {}, "sum"));
+  if (p == 2) return emit_window(op, ir::Op::kSqrt, {sum}, {}, image.axes);
+  return emit_window(op, ir::Op::kPow, {sum, op.scalar_helper(1 / exponent, "root")}, {},
+                     image.axes);
+}
+
 Result<void> import_global_average_pool(OpContext& op) {
   DRIFTC_CHECK(op.expect_operands(1, 1));
   DRIFTC_TRY(image, as_image(op));

@@ -430,6 +430,45 @@ ErrorTensors weighed(const Incoming& in) {
   return {weigh(in.errors[0].bound), weigh(in.errors[0].variance)};
 }
 
+// |sum x w - sum x' w'| <= sum E_x (|w| + E_w) + |x| E_w, as for the other reductions, by the op
+// itself in f64.
+ErrorTensors conv_transpose(const Incoming& in) {
+  ir::Graph graph;
+  ir::Node node = in.node;
+  node.operands = {
+      graph.add_input("x", {ir::DType::kF64, in.values[0].shape(), ir::Layout::kNchw}),
+      graph.add_input("w", {ir::DType::kF64, in.values[1].shape(), ir::Layout::kNchw})};
+  const ir::NodeId id =
+      graph.add_node(node, "y", {ir::DType::kF64, in.result.shape(), ir::Layout::kNchw});
+  const double slack = 1 + 0x1p-50 * static_cast<double>(in.values[1].elements() + 8);
+  const std::int64_t plane = in.result.shape()[2] * in.result.shape()[3],
+                     channels = in.result.shape()[1];
+  const auto carried = [&](ir::Tensor ErrorTensors::*member, int power) {
+    ir::Tensor out = zeros(in.result.shape());
+    const auto add = [&](const ir::Tensor& x, const ir::Tensor& w) {
+      const ir::Tensor operands[] = {x, w};
+      const ir::Tensor more = evaluate(graph, id, operands, eager_contract(node), {in.pool});
+      const auto to = out.data_mut<double>();
+      for (std::size_t i = 0; i < to.size(); ++i)
+        to[i] = add_rn(to[i], mul_rn(more.data<double>()[i], slack));
+    };
+    const ir::Tensor ex = or_zeros(in.errors[0].*member, in.values[0].shape());
+    const ir::Tensor ew = or_zeros(in.errors[1].*member, in.values[1].shape());
+    add(ex, absolute(in.values[1], in.pool, power));
+    add(ex, ew);
+    add(absolute(in.values[0], in.pool, power), ew);
+    if (in.values.size() == 3) {
+      const Errors eb(in.errors[2].*member);
+      const auto to = out.data_mut<double>();
+      for (std::size_t i = 0; i < to.size(); ++i)
+        to[i] = add_rn(to[i], eb[static_cast<std::int64_t>(i) / plane % channels]);
+    }
+    for (double& e : out.data_mut<double>()) e = e >= 0 ? e : kUnbounded;
+    return out;
+  };
+  return {carried(&ErrorTensors::bound, 1), carried(&ErrorTensors::variance, 2)};
+}
+
 ErrorTensors inherited_errors(const Incoming& in) {
   switch (in.node.op) {
     case ir::Op::kConv2d:
@@ -480,8 +519,9 @@ ErrorTensors inherited_errors(const Incoming& in) {
     case ir::Op::kReduceMin:
     case ir::Op::kResize:
       return weighed(in);
-    case ir::Op::kArgmax:
     case ir::Op::kConvTranspose:
+      return conv_transpose(in);
+    case ir::Op::kArgmax:
       return unbounded(in);
     case ir::Op::kConcat:
     case ir::Op::kFlatten:

@@ -59,7 +59,7 @@ class Maker {
   void step() {
     const ir::ValueId x = any();
     const ir::Shape s = shape(x);
-    switch (pick(0, 17)) {
+    switch (pick(0, 20)) {
       case 0:
       case 1:
       case 2:
@@ -97,6 +97,11 @@ class Maker {
       case 15:
         return add(Op::kTranspose, {x},
                    {{"perm", pick(0, 1) == 0 ? Ints{0, 1, 3, 2} : Ints{1, 0, 2, 3}}});
+      case 17:
+      case 18:
+        return activation(x);
+      case 19:
+        return reduction(x);
       case 16:
         return add(Op::kConcat, {x, any()}, {{"axis", std::int64_t{1}}});
       default:
@@ -107,6 +112,27 @@ class Maker {
     }
   }
 
+  void activation(ir::ValueId x) {
+    constexpr Op kOps[] = {Op::kSigmoid,   Op::kTanh,        Op::kSoftplus, Op::kGelu,
+                           Op::kErf,       Op::kAbs,         Op::kNeg,      Op::kElu,
+                           Op::kLeakyRelu, Op::kHardSigmoid, Op::kMax,      Op::kHardSwish,
+                           Op::kExp,       Op::kPrelu,       Op::kMin,      Op::kSqrt,
+                           Op::kLog,       Op::kPow,         Op::kCast};
+    const Op op = kOps[pick(0, static_cast<std::int64_t>(std::size(kOps)) - 1)];
+    std::vector<ir::ValueId> operands = {x};
+    if (op == Op::kPrelu) operands.push_back(constant({shape(x)[1], 1, 1}));
+    if (op == Op::kPow) operands.push_back(constant({}, 0.5));
+    if (op == Op::kMax || op == Op::kMin)
+      operands.push_back(pick(0, 1) == 0 ? constant({shape(x)[3]}) : x);
+    if (op == Op::kCast)
+      return add(op, operands, {{"to", std::string(pick(0, 1) == 0 ? "f16" : "bf16")}});
+    add(op, operands);
+  }
+  void reduction(ir::ValueId x) {
+    constexpr Op kOps[] = {Op::kReduceMean, Op::kReduceSum, Op::kReduceMax, Op::kReduceMin};
+    const Ints axes[] = {{1}, {2, 3}, {0, 2}, {3}};
+    add(kOps[pick(0, 3)], {x}, {{"axes", axes[pick(0, 3)]}});
+  }
   void convolution(ir::ValueId x) {
     const std::int64_t in = shape(x)[1], kernel = pick(0, 1) == 0 ? 1 : 3;
     const std::int64_t groups = pick(0, 3) == 0 ? in : pick(0, 3) == 0 && in % 2 == 0 ? 2 : 1;
