@@ -80,8 +80,8 @@ std::string OutputStage::emit(KernelBuilder& builder, CudaWriter& w,
   }
   if (bias_ && point_ == ir::BiasPoint::kStored) {
     w.line(contract_ && !beta_name_.empty()
-               ? fmt::format("const float biased = __fmaf_rn({}, {}, {});  // contracted", beta_name_,
-                             load_bias(builder, offset), value)
+               ? fmt::format("const float biased = __fmaf_rn({}, {}, {});  // contracted",
+                             beta_name_, load_bias(builder, offset), value)
                : fmt::format("const float biased = __fadd_rn({}, {});", value,
                              emit_bias(builder, offset)));
     value = "biased";

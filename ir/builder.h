@@ -1,4 +1,5 @@
-// Shape inference, and building a graph op by op with inferred types (importers, zoo, passes, tests).
+// Shape inference, and building a graph op by op with inferred types (importers, zoo, passes,
+// tests).
 #pragma once
 
 #include "ir/graph.h"
@@ -6,7 +7,8 @@
 namespace driftc::ir {
 
 // The result type of an op. Errors say which operand or attribute does not fit and what would.
-// Checked: operand count, ranks, channel counts, that windows fit, that sizes stay below 2^40 elements.
+// Checked: operand count, ranks, channel counts, that windows fit, that sizes stay below 2^40
+// elements.
 Result<TensorType> infer_type(Op op, const std::vector<AttributeValue>& attributes,
                               std::span<const TensorType> operands);
 

@@ -34,7 +34,8 @@ std::string vectors(Distribution distribution, std::string_view name) {
 }  // namespace
 
 std::string render_ir_docs() {
-  std::string out = R"(<!-- Generated from ir/ops.def by ir/docs.cpp; `DRIFTC_BLESS=1 ./dev test -tc="docs*"` rewrites it. -->
+  std::string out =
+      R"(<!-- Generated from ir/ops.def by ir/docs.cpp; `DRIFTC_BLESS=1 ./dev test -tc="docs*"` rewrites it. -->
 # The IR
 
 A graph is a list of nodes in topological order. Each node is one operator with operands, attributes and one

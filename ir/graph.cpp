@@ -133,9 +133,7 @@ void Graph::rename_value(ValueId id, std::string name) {
   values_[id.index].name = std::move(name);
 }
 
-bool operator==(const Graph& a, const Graph& b) {
-  return print_outline(a) == print_outline(b);
-}
+bool operator==(const Graph& a, const Graph& b) { return print_outline(a) == print_outline(b); }
 
 Rewriter::Rewriter(const Graph& old) : old_(old), graph_(old.name()), map_(old.value_count()) {
   for (ValueId input : old.inputs())

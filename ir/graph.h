@@ -1,7 +1,7 @@
 // The IR: a DAG of nodes in topological order, each with one typed result.
-// Ids are indices, not pointers; they stay valid until the graph is rebuilt. Copying a Graph is cheap in
-// weights (literals are shared) and deep in structure. Nothing here checks the semantics of a graph:
-// `verify` (verifier.h) does, and reports every fault it finds.
+// Ids are indices, not pointers; they stay valid until the graph is rebuilt. Copying a Graph is
+// cheap in weights (literals are shared) and deep in structure. Nothing here checks the semantics
+// of a graph: `verify` (verifier.h) does, and reports every fault it finds.
 #pragma once
 
 #include <cstdint>
@@ -51,11 +51,12 @@ struct Node {
   Op op = Op::kIdentity;
   std::vector<ValueId> operands;
   ValueId result;
-  std::vector<AttributeValue> attributes;  // in the order of info(op).attributes, defaults filled in
+  std::vector<AttributeValue>
+      attributes;  // in the order of info(op).attributes, defaults filled in
   std::shared_ptr<const Literal> literal;  // op == kConstant
   std::shared_ptr<const Kernel> kernel;    // op == kKernel
-  // Names of the source nodes (of the graph as imported) whose work this node does; passes merge them.
-  // The name of a node is the name of its result.
+  // Names of the source nodes (of the graph as imported) whose work this node does; passes merge
+  // them. The name of a node is the name of its result.
   std::vector<std::string> from;
   Location location;
 
@@ -120,8 +121,9 @@ class Graph {
   std::unordered_map<std::string, std::uint32_t> by_name_;
 };
 
-// Rebuilds a graph node by node: the way every pass changes a graph. `visit` is called for each node of
-// `old` in order and either copies it (`rewriter.copy(id)`), maps its result to another new value
+// Rebuilds a graph node by node: the way every pass changes a graph. `visit` is called for each
+// node of `old` in order and either copies it (`rewriter.copy(id)`), maps its result to another new
+// value
 // (`rewriter.replace`), or drops it (does nothing; then nothing may use it).
 class Rewriter {
  public:
@@ -130,9 +132,9 @@ class Rewriter {
   Graph& graph() { return graph_; }
   ValueId mapped(ValueId old_value) const;  // the new value of an old one; asserts that it exists
   bool has(ValueId old_value) const;
-  NodeId copy(NodeId old_node);             // operands mapped, name kept
+  NodeId copy(NodeId old_node);  // operands mapped, name kept
   void replace(ValueId old_value, ValueId new_value);
-  Graph finish();                           // maps the outputs
+  Graph finish();  // maps the outputs
 
  private:
   const Graph& old_;

@@ -1,5 +1,6 @@
 // The value of a `constant`: its type and either its bits or the recipe that makes them.
-// Literals are shared and immutable; recipes make their bits on first use (thread-safe) and keep them.
+// Literals are shared and immutable; recipes make their bits on first use (thread-safe) and keep
+// them.
 #pragma once
 
 #include <memory>

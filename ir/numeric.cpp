@@ -25,19 +25,19 @@ struct Named {
   E value;
   std::string_view name;
 };
-constexpr std::array kAriths = {Named<Arith>{Arith::kFma, "fma"},
-                                Named<Arith>{Arith::kMulAdd, "muladd"},
-                                Named<Arith>{Arith::kAdd, "add"},
-                                Named<Arith>{Arith::kKahan, "kahan"},
-                                Named<Arith>{Arith::kF64, "f64"},
-                                Named<Arith>{Arith::kMma, "mma"}};
+constexpr std::array kAriths = {
+    Named<Arith>{Arith::kFma, "fma"}, Named<Arith>{Arith::kMulAdd, "muladd"},
+    Named<Arith>{Arith::kAdd, "add"}, Named<Arith>{Arith::kKahan, "kahan"},
+    Named<Arith>{Arith::kF64, "f64"}, Named<Arith>{Arith::kMma, "mma"}};
 constexpr std::array kBiases = {Named<BiasPoint>{BiasPoint::kFirst, "+bias.first"},
                                 Named<BiasPoint>{BiasPoint::kLast, "+bias.last"},
                                 Named<BiasPoint>{BiasPoint::kStored, "+bias.stored"}};
-constexpr std::array kPrecisions = {
-    Named<Precision>{Precision::kF32, "f32"},          Named<Precision>{Precision::kTf32Rna, "tf32:rna"},
-    Named<Precision>{Precision::kTf32Trunc, "tf32:trunc"}, Named<Precision>{Precision::kF16, "f16"},
-    Named<Precision>{Precision::kBF16, "bf16"},        Named<Precision>{Precision::kF64, "f64"}};
+constexpr std::array kPrecisions = {Named<Precision>{Precision::kF32, "f32"},
+                                    Named<Precision>{Precision::kTf32Rna, "tf32:rna"},
+                                    Named<Precision>{Precision::kTf32Trunc, "tf32:trunc"},
+                                    Named<Precision>{Precision::kF16, "f16"},
+                                    Named<Precision>{Precision::kBF16, "bf16"},
+                                    Named<Precision>{Precision::kF64, "f64"}};
 constexpr std::array kFolds = {Named<Fold>{Fold::kNone, "none"}, Named<Fold>{Fold::kF64, "f64"},
                                Named<Fold>{Fold::kF32, "f32"}};
 
@@ -84,7 +84,8 @@ class OrderParser {
     d.source_line = std::string(text_.substr(0, 200));
     d.hint =
         "an order is WALK[.kpadN][.skip][.splitS[p|a]][.lanesL][.accA][.tileN].ARITH[+bias.first|"
-        "+bias.last|+bias.stored], for example crs.fma, rsc.split4p.fma+bias.stored, hw.lanes32.add";
+        "+bias.last|+bias.stored], for example crs.fma, rsc.split4p.fma+bias.stored, "
+        "hw.lanes32.add";
     return d;
   }
   bool accept(std::string_view word) {
@@ -94,8 +95,8 @@ class OrderParser {
   }
   std::string_view take_word() {
     const std::size_t start = at_;
-    while (at_ < text_.size() && ((text_[at_] >= 'a' && text_[at_] <= 'z') ||
-                                  (text_[at_] >= '0' && text_[at_] <= '9')))
+    while (at_ < text_.size() &&
+           ((text_[at_] >= 'a' && text_[at_] <= 'z') || (text_[at_] >= '0' && text_[at_] <= '9')))
       ++at_;
     return text_.substr(start, at_ - start);
   }
@@ -151,7 +152,8 @@ class OrderParser {
     } else if (accept("lanes")) {
       rank = 3;
       DRIFTC_TRY(n, take_count());
-      if (!std::has_single_bit(static_cast<unsigned>(n))) return fail("lanes must be a power of two");
+      if (!std::has_single_bit(static_cast<unsigned>(n)))
+        return fail("lanes must be a power of two");
       order.lanes = n;
     } else if (accept("acc")) {
       rank = 4;
@@ -186,7 +188,8 @@ class OrderParser {
     auto known = [](const std::string& word, std::initializer_list<std::string_view> list) {
       return std::find(list.begin(), list.end(), word) != list.end();
     };
-    if (parts.size() < 3 || parts.size() > 4) return fail("mma takes ARCH,DTYPE,SHAPE[,rna|,trunc]");
+    if (parts.size() < 3 || parts.size() > 4)
+      return fail("mma takes ARCH,DTYPE,SHAPE[,rna|,trunc]");
     if (!known(parts[0], {"sm_70", "sm_75", "sm_80", "sm_89", "sm_90", "sm_100"}))
       return fail("unknown tensor-core architecture: sm_70, sm_75, sm_80, sm_89, sm_90, sm_100");
     if (!known(parts[1], {"f16", "bf16", "tf32"})) return fail("unknown mma type: f16, bf16, tf32");
@@ -296,10 +299,10 @@ class Builder {
     const std::int32_t running = chain({}, bias);
     const auto n = static_cast<std::size_t>(order_.tile);
     for (std::size_t i = 0; i < leaves.size(); i += n)
-      add(running, chain({leaves.begin() + static_cast<std::ptrdiff_t>(i),
-                          leaves.begin() + static_cast<std::ptrdiff_t>(
-                                               std::min(leaves.size(), i + n))},
-                         false));
+      add(running,
+          chain({leaves.begin() + static_cast<std::ptrdiff_t>(i),
+                 leaves.begin() + static_cast<std::ptrdiff_t>(std::min(leaves.size(), i + n))},
+                false));
     return running;
   }
 
@@ -385,15 +388,16 @@ SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
       order.tile ? order.tile : (order.arith == Arith::kMma ? order.mma.k() : 1);
   const std::int64_t per = (count + order.split - 1) / order.split;
   const std::int64_t length = std::max<std::int64_t>(1, (per + unit - 1) / unit * unit);
-  const auto slices = static_cast<std::int32_t>(std::max<std::int64_t>(1, (count + length - 1) / length));
+  const auto slices =
+      static_cast<std::int32_t>(std::max<std::int64_t>(1, (count + length - 1) / length));
   const bool atomic = order.combine == SplitCombine::kAtomic;
   const std::int32_t root = atomic ? builder.chain({}, false) : 0;
   std::vector<std::int32_t> slots;
   for (std::int32_t i = 0; i < slices; ++i) {
     const std::int64_t begin = i * length, end = std::min(count, begin + length);
-    slots.push_back(builder.slice(
-        std::span(leaves).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-        i == 0));
+    slots.push_back(builder.slice(std::span(leaves).subspan(static_cast<std::size_t>(begin),
+                                                            static_cast<std::size_t>(end - begin)),
+                                  i == 0));
   }
   if (order.combine == SplitCombine::kPairwise) {
     builder.pairwise(std::move(slots));
@@ -401,7 +405,8 @@ SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
     for (std::uint32_t i : seeded_permutation(atomic_seed, static_cast<std::uint32_t>(slices)))
       builder.add(root, slots[i]);
   } else {
-    for (std::int32_t i = 1; i < slices; ++i) builder.add(slots[0], slots[static_cast<std::size_t>(i)]);
+    for (std::int32_t i = 1; i < slices; ++i)
+      builder.add(slots[0], slots[static_cast<std::size_t>(i)]);
   }
   return program;
 }
@@ -421,7 +426,8 @@ std::string to_string(const NumericContract& c) {
   std::string out = "{order=" + (c.order ? to_string(*c.order) : std::string("none"));
   out += ", in=" + std::string(name_of(c.in)) + ", acc=" + std::string(name_of(c.acc)) +
          ", inner=" + std::string(name_of(c.inner));
-  out += std::string(", contract=") + (c.contract ? "on" : "off") + ", ftz=" + (c.ftz ? "on" : "off");
+  out +=
+      std::string(", contract=") + (c.contract ? "on" : "off") + ", ftz=" + (c.ftz ? "on" : "off");
   return out + ", fold=" + std::string(name_of(c.fold)) + "}";
 }
 

@@ -1,11 +1,11 @@
-// How a value must be computed: ReductionOrder (the order and arithmetic of one sum), its denotation as a
-// summation program, and NumericContract (everything else that decides about bits).
+// How a value must be computed: ReductionOrder (the order and arithmetic of one sum), its
+// denotation as a summation program, and NumericContract (everything else that decides about bits).
 //
 // The text form of an order, outermost first (architecture.md, "ReductionOrder"):
-//   ORDER  := WALK [".kpad"N] [".skip"] [".split"S["p"|"a"]] [".lanes"L] [".acc"A] [".tile"N] "." ARITH [BIAS]
-//   WALK   := "k" (matmul) | "hw" (pool, mean) | "crs" | "rsc" | "c"N"rs"
-//   ARITH  := "fma" | "muladd" | "add" | "kahan" | "f64" | "mma(ARCH,DTYPE,SHAPE[,rna|,trunc])"
-//   BIAS   := "+bias.first" | "+bias.last" | "+bias.stored"
+//   ORDER  := WALK [".kpad"N] [".skip"] [".split"S["p"|"a"]] [".lanes"L] [".acc"A] [".tile"N] "."
+//   ARITH [BIAS] WALK   := "k" (matmul) | "hw" (pool, mean) | "crs" | "rsc" | "c"N"rs" ARITH  :=
+//   "fma" | "muladd" | "add" | "kahan" | "f64" | "mma(ARCH,DTYPE,SHAPE[,rna|,trunc])" BIAS   :=
+//   "+bias.first" | "+bias.last" | "+bias.stored"
 #pragma once
 
 #include <cstdint>
@@ -54,17 +54,17 @@ Result<ReductionOrder> parse_order(std::string_view text);
 // A list as in `--eager-order` sweeps: commas outside parentheses separate.
 Result<std::vector<ReductionOrder>> parse_order_list(std::string_view text);
 
-// Extents of one reduction. Positions are numbered canonically, p = (c * R + r) * S + s, whatever the walk;
-// a matmul has C = K and R = S = 1, a pooling window or a mean has C = 1.
+// Extents of one reduction. Positions are numbered canonically, p = (c * R + r) * S + s, whatever
+// the walk; a matmul has C = K and R = S = 1, a pooling window or a mean has C = 1.
 struct ReductionExtent {
   std::int64_t c = 1, r = 1, s = 1;
   std::int64_t positions() const { return c * r * s; }
 };
 
 // One sum as a program over slots. Slot i starts as chain i: its start value (+0, or the bias when
-// `starts_with_bias`) followed by its leaves in order under the order's arithmetic. Then the additions
-// run in sequence, slot[to] = add_rn(slot[to], slot[from]). The sum is slot[0].
-// A chain without leaves is its start value. Leaves are canonical positions; kZeroLeaf is a
+// `starts_with_bias`) followed by its leaves in order under the order's arithmetic. Then the
+// additions run in sequence, slot[to] = add_rn(slot[to], slot[from]). The sum is slot[0]. A chain
+// without leaves is its start value. Leaves are canonical positions; kZeroLeaf is a
 // (+0) * (+0) leaf of `.kpad`.
 struct SumProgram {
   static constexpr std::int32_t kZeroLeaf = -1;
@@ -79,11 +79,11 @@ struct SumProgram {
   std::vector<Addition> additions;
 };
 
-// The denotation of `order`: the one definition that replay, bounds, tree printing and code generation share.
-// `padded` (empty, or one flag per canonical position) marks padding positions; it matters for `.skip`
-// only. `atomic_seed` orders the slices of a `splitSa` order as the PTX executor's schedule does
-// (seeded_permutation of ir/support/hash.h; 0: ascending).
-// For kMma a chain lists the leaves in order; blocks of mma.k() leaves are one instruction.
+// The denotation of `order`: the one definition that replay, bounds, tree printing and code
+// generation share. `padded` (empty, or one flag per canonical position) marks padding positions;
+// it matters for `.skip` only. `atomic_seed` orders the slices of a `splitSa` order as the PTX
+// executor's schedule does (seeded_permutation of ir/support/hash.h; 0: ascending). For kMma a
+// chain lists the leaves in order; blocks of mma.k() leaves are one instruction.
 SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
                   std::span<const bool> padded = {}, std::uint64_t atomic_seed = 0);
 
@@ -91,12 +91,13 @@ enum class Precision : std::uint8_t { kF32, kTf32Rna, kTf32Trunc, kF16, kBF16, k
 std::string_view name_of(Precision precision);  // f32 tf32:rna tf32:trunc f16 bf16 f64
 std::optional<Precision> parse_precision(std::string_view text);  // "tf32" is tf32:rna
 
-// How a batch_norm was folded into the weights of the convolution before it: not at all, computed in f64
-// and rounded once, or in f32 as frameworks do.
+// How a batch_norm was folded into the weights of the convolution before it: not at all, computed
+// in f64 and rounded once, or in f32 as frameworks do.
 enum class Fold : std::uint8_t { kNone, kF64, kF32 };
 std::string_view name_of(Fold fold);
 
-// Everything about the computation of one kernel (or of one op run eagerly) that decides about bits.
+// Everything about the computation of one kernel (or of one op run eagerly) that decides about
+// bits.
 struct NumericContract {
   std::optional<ReductionOrder> order;  // empty: the op has no reduction
   Precision in = Precision::kF32;       // operands of products

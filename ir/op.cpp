@@ -40,7 +40,8 @@ std::vector<AttributeSpec> parse_attributes(std::string_view text) {
     const std::size_t colon = word.find(':'), equals = word.find('=');
     AttributeSpec spec;
     spec.name = word.substr(0, colon);
-    const std::string type = word.substr(colon + 1, equals == std::string::npos ? equals : equals - colon - 1);
+    const std::string type =
+        word.substr(colon + 1, equals == std::string::npos ? equals : equals - colon - 1);
     spec.type = type == "ints"    ? AttributeType::kInts
                 : type == "int"   ? AttributeType::kInt
                 : type == "float" ? AttributeType::kFloat
@@ -56,7 +57,7 @@ OpInfo make(Op op, std::string_view name, int min_operands, int max_operands,
             std::string_view attributes, OpClass op_class, std::string_view walks,
             std::string_view evaluation, std::string_view doc) {
   OpInfo row{op, name, min_operands, max_operands, op_class, parse_attributes(attributes),
-             {}, {}, evaluation, doc};
+             {}, {},   evaluation,   doc};
   if (!walks.empty()) {
     const std::size_t space = walks.find(' ');
     auto order = parse_order(walks.substr(0, space));
@@ -103,8 +104,8 @@ bool order_fits(Op op, const ReductionOrder& order) {
   // Ops without products (pool, mean, softmax) take the product-free arithmetics and the reverse.
   const bool products = row.op_class == OpClass::conv || row.op_class == OpClass::matmul;
   if (products && order.arith == Arith::kAdd) return false;
-  if (!products && (order.arith == Arith::kFma || order.arith == Arith::kMulAdd ||
-                    order.arith == Arith::kMma))
+  if (!products &&
+      (order.arith == Arith::kFma || order.arith == Arith::kMulAdd || order.arith == Arith::kMma))
     return false;
   std::string_view walk;
   switch (order.walk) {

@@ -1,4 +1,5 @@
-// The operator table (ops.def) as types: what an op is called, which operands and attributes it takes.
+// The operator table (ops.def) as types: what an op is called, which operands and attributes it
+// takes.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,8 @@ const OpInfo& info(Op op);
 std::span<const OpInfo> all_ops();
 std::optional<Op> parse_op(std::string_view name);
 std::vector<std::string> op_names();
-// Whether an order may be applied to the op: its walk fits (`--eager-order` leaves other ops alone).
+// Whether an order may be applied to the op: its walk fits (`--eager-order` leaves other ops
+// alone).
 bool order_fits(Op op, const ReductionOrder& order);
 
 }  // namespace driftc::ir

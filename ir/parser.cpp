@@ -79,7 +79,8 @@ class Cursor {
     while (at_ < text_.size()) {
       const char ch = text_[at_];
       const char before = at_ > start ? text_[at_ - 1] : '\0';
-      const bool sign = (ch == '-' || ch == '+') && (before == 'p' || before == 'e' || before == 'P');
+      const bool sign =
+          (ch == '-' || ch == '+') && (before == 'p' || before == 'e' || before == 'P');
       if (!sign && !(word_char(ch) && ch != '_') && ch != '(') break;
       if (ch == '(') {
         if (text_.substr(start, at_ - start) != "nan") break;
@@ -206,7 +207,8 @@ class Cursor {
 
 class Parser {
  public:
-  Parser(std::string_view text, const std::string& file) : in_(text, file), text_size_(text.size()) {}
+  Parser(std::string_view text, const std::string& file)
+      : in_(text, file), text_size_(text.size()) {}
 
   Result<Graph> parse() {
     if (!in_.accept("gir")) return in_.error("expected 'gir 1'", "a .gir file starts with 'gir 1'");
@@ -223,7 +225,8 @@ class Parser {
         DRIFTC_TRY(input, in_.name('%'));
         DRIFTC_CHECK(in_.expect(":"));
         DRIFTC_TRY(type, tensor_type());
-        if (graph.find(input)) return in_.error_at(at, "value " + identifier("%", input) + " is defined twice");
+        if (graph.find(input))
+          return in_.error_at(at, "value " + identifier("%", input) + " is defined twice");
         graph.add_input(input, type);
       } while (in_.accept(","));
       DRIFTC_CHECK(in_.expect(")"));
@@ -244,7 +247,8 @@ class Parser {
     auto dtype = parse_dtype(word);
     if (!dtype)
       return in_.error_at(at, fmt::format("unknown element type '{}'", word),
-                          "element types are f32, f64, f16, bf16, i64", std::max<std::size_t>(1, word.size()));
+                          "element types are f32, f64, f16, bf16, i64",
+                          std::max<std::size_t>(1, word.size()));
     DRIFTC_TRY(dims, in_.integers());
     TensorType type{*dtype, Shape(dims), Layout::kNchw};
     if (!type.shape.checked_elements())
@@ -312,7 +316,8 @@ class Parser {
     const std::size_t at = in_.at();
     DRIFTC_TRY(name, in_.name('%'));
     if (graph.find(name))
-      return in_.error_at(at, "value " + identifier("%", name) + " is defined twice", {}, name.size() + 1);
+      return in_.error_at(at, "value " + identifier("%", name) + " is defined twice", {},
+                          name.size() + 1);
     Node node;
     node.location.file = in_.file();
     node.location.line = in_.line_at(at);
@@ -450,7 +455,8 @@ class Parser {
           v = parse_number(token);
         }
         if (!v)
-          return in_.error_at(at, fmt::format("element {} of {} is missing or no number", i, out.size()));
+          return in_.error_at(
+              at, fmt::format("element {} of {} is missing or no number", i, out.size()));
         out[i] = *v;
       }
     }
@@ -467,15 +473,15 @@ class Parser {
       in_.skip();
       const std::size_t value_at = in_.at();
       const std::string_view token = in_.number_token();
-      auto value = type.dtype == DType::kF32
-                       ? [&]() -> std::optional<double> {
+      auto value = type.dtype == DType::kF32 ? [&]() -> std::optional<double> {
         auto f = parse_float(token);
         return f ? std::optional<double>(*f) : std::nullopt;
       }()
-                       : parse_number(token);
+          : parse_number(token);
       if (!value) return in_.error_at(value_at, "expected a number");
-      if (type.dtype == DType::kI64 && (*value != static_cast<double>(static_cast<std::int64_t>(
-                                                      std::min(std::max(*value, -0x1p53), 0x1p53)))))
+      if (type.dtype == DType::kI64 &&
+          (*value != static_cast<double>(
+                         static_cast<std::int64_t>(std::min(std::max(*value, -0x1p53), 0x1p53)))))
         return in_.error_at(value_at, "expected an integer");
       DRIFTC_CHECK(in_.expect(")"));
       return Literal::splat(type, *value);
@@ -500,12 +506,14 @@ class Parser {
     }
     if (in_.accept("file")) return file_literal(type, at);
     if (!in_.accept("{"))
-      return in_.error_at(at, "expected the value of the constant",
-                          "{0x1p0, ...}, splat(0x1p0), random(seed=1, he) or file(\"path\", offset=0, xxh3=0x...)");
+      return in_.error_at(
+          at, "expected the value of the constant",
+          "{0x1p0, ...}, splat(0x1p0), random(seed=1, he) or file(\"path\", offset=0, xxh3=0x...)");
     // Each element takes at least two characters of text, so the text bounds the memory.
     const auto count = static_cast<std::uint64_t>(type.shape.elements());
     if (count > 0 && count * 2 - 1 > in_remaining())
-      return in_.error_at(at, fmt::format("fewer values than the {} elements of {}", count, to_string(type)));
+      return in_.error_at(
+          at, fmt::format("fewer values than the {} elements of {}", count, to_string(type)));
     Tensor tensor(type.dtype, type.shape);
     if (type.dtype == DType::kF32) {
       DRIFTC_CHECK(elements(tensor.data_mut<float>()));
@@ -531,7 +539,8 @@ class Parser {
     const std::string_view hash_text = in_.word();
     std::uint64_t hash = 0;
     if (!hash_text.starts_with("0x") ||
-        std::from_chars(hash_text.data() + 2, hash_text.data() + hash_text.size(), hash, 16).ec != std::errc())
+        std::from_chars(hash_text.data() + 2, hash_text.data() + hash_text.size(), hash, 16).ec !=
+            std::errc())
       return in_.error_at(at, "xxh3 needs a hex number");
     DRIFTC_CHECK(in_.expect(")"));
     namespace fs = std::filesystem;
@@ -541,17 +550,21 @@ class Parser {
     const auto size = fs::file_size(resolved, error);
     if (error) return in_.error_at(at, "cannot read '" + path + "'");
     const auto bytes = static_cast<std::uint64_t>(type.shape.elements()) * byte_size(type.dtype);
-    if (offset < 0 || static_cast<std::uint64_t>(offset) > size || bytes > size - static_cast<std::uint64_t>(offset))
-      return in_.error_at(at, fmt::format("'{}' has {} bytes, too few for {} at offset {}", path, size,
-                                          to_string(type), offset));
+    if (offset < 0 || static_cast<std::uint64_t>(offset) > size ||
+        bytes > size - static_cast<std::uint64_t>(offset))
+      return in_.error_at(at, fmt::format("'{}' has {} bytes, too few for {} at offset {}", path,
+                                          size, to_string(type), offset));
     Tensor tensor(type.dtype, type.shape);
     std::ifstream stream(resolved, std::ios::binary);
     stream.seekg(offset);
-    stream.read(reinterpret_cast<char*>(tensor.bytes_mut().data()), static_cast<std::streamsize>(bytes));
+    stream.read(reinterpret_cast<char*>(tensor.bytes_mut().data()),
+                static_cast<std::streamsize>(bytes));
     if (!stream) return in_.error_at(at, "cannot read '" + path + "'");
-    Literal literal = Literal::from_file(std::move(tensor), path, static_cast<std::uint64_t>(offset));
+    Literal literal =
+        Literal::from_file(std::move(tensor), path, static_cast<std::uint64_t>(offset));
     if (literal.hash() != hash)
-      return in_.error_at(at, fmt::format("the bytes in '{}' have changed: xxh3 is 0x{:016x}", path, literal.hash()));
+      return in_.error_at(at, fmt::format("the bytes in '{}' have changed: xxh3 is 0x{:016x}", path,
+                                          literal.hash()));
     return literal;
   }
 
@@ -571,7 +584,8 @@ class Parser {
         const std::size_t operand_at = in_.at();
         DRIFTC_TRY(operand, reference(graph));
         const Value& value = graph.value(operand);
-        if (kernel->body.find(value.name)) return in_.error_at(operand_at, "an operand is listed twice");
+        if (kernel->body.find(value.name))
+          return in_.error_at(operand_at, "an operand is listed twice");
         node.operands.push_back(operand);
         kernel->body.add_input(value.name, value.type);
       } while (in_.accept(","));
@@ -603,7 +617,8 @@ class Parser {
     DRIFTC_CHECK(in_.expect("{"));
     in_.skip();
     const std::size_t at = in_.at();
-    auto fixed_list = [&](std::string_view key, std::size_t n) -> Result<std::vector<std::int64_t>> {
+    auto fixed_list = [&](std::string_view key,
+                          std::size_t n) -> Result<std::vector<std::int64_t>> {
       DRIFTC_CHECK(in_.expect(key));
       DRIFTC_CHECK(in_.expect("="));
       DRIFTC_TRY(values, in_.integers());
@@ -620,7 +635,7 @@ class Parser {
     DRIFTC_CHECK(in_.expect("="));
     DRIFTC_TRY(vector, in_.integer());
     if (vector < 1 || vector > 16) return in_.error_at(at, "vector is 1 to 16");
-    s = {static_cast<int>(block[0]), static_cast<int>(block[1]), static_cast<int>(block[2]),
+    s = {static_cast<int>(block[0]),  static_cast<int>(block[1]),  static_cast<int>(block[2]),
          static_cast<int>(thread[0]), static_cast<int>(thread[1]), static_cast<int>(vector)};
     return in_.expect("}");
   }

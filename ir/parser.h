@@ -1,6 +1,6 @@
-// Text -> Graph. Errors carry file:line:column, the source line and a hint; a graph that parses is also
-// verified. Never reads outside `text` except constants given as file("path", ...), which are resolved
-// against the folder of `file`, then against the working folder, and checked by hash.
+// Text -> Graph. Errors carry file:line:column, the source line and a hint; a graph that parses is
+// also verified. Never reads outside `text` except constants given as file("path", ...), which are
+// resolved against the folder of `file`, then against the working folder, and checked by hash.
 #pragma once
 
 #include <string>

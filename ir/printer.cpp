@@ -37,7 +37,8 @@ bool same_attribute(const AttributeValue& a, const AttributeValue& b) {
 
 enum class Constants { kValues, kHashes };
 
-std::string print_literal(const Literal& literal, const std::string& value_name, Constants constants) {
+std::string print_literal(const Literal& literal, const std::string& value_name,
+                          Constants constants) {
   if (constants == Constants::kHashes && literal.origin() == Literal::Origin::kDense)
     return fmt::format("xxh3=0x{:016x}", literal.hash());
   switch (literal.origin()) {
@@ -91,7 +92,8 @@ std::string print_plain(const Graph& graph, const Node& node, Constants constant
   const Value& result = graph.value(node.result);
   std::string out = value_ref(result.name) + " = " + std::string(info(node.op).name);
   if (node.op == Op::kConstant) {
-    out += " " + to_string(result.type) + " " + print_literal(*node.literal, result.name, constants);
+    out +=
+        " " + to_string(result.type) + " " + print_literal(*node.literal, result.name, constants);
   } else {
     if (!node.operands.empty()) out += " " + operand_list(graph, node);
     std::string attributes;
@@ -109,7 +111,8 @@ std::string print_plain(const Graph& graph, const Node& node, Constants constant
   return out + location(node);
 }
 
-void print_nodes(const Graph& graph, const std::string& indent, Constants constants, std::string& out);
+void print_nodes(const Graph& graph, const std::string& indent, Constants constants,
+                 std::string& out);
 
 std::string print_kernel(const Graph& graph, const Node& node, const std::string& indent,
                          Constants constants) {
@@ -127,11 +130,12 @@ std::string print_kernel(const Graph& graph, const Node& node, const std::string
   return out + indent + "}" + location(node);
 }
 
-void print_nodes(const Graph& graph, const std::string& indent, Constants constants, std::string& out) {
+void print_nodes(const Graph& graph, const std::string& indent, Constants constants,
+                 std::string& out) {
   for (const Node& node : graph.nodes())
     out += indent +
            (node.op == Op::kKernel ? print_kernel(graph, node, indent, constants)
-                                      : print_plain(graph, node, constants)) +
+                                   : print_plain(graph, node, constants)) +
            "\n";
 }
 

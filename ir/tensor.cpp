@@ -11,10 +11,10 @@ namespace driftc::ir {
 Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)) {
   elements_ = shape_.elements();
   const std::size_t bytes = std::max<std::size_t>(64, (byte_count() + 63) / 64 * 64);
-  auto* raw = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{64}));
+  auto* raw = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64}));
   std::memset(raw, 0, bytes);
   buffer_ = std::shared_ptr<std::byte>(
-      raw, [](std::byte* p) { ::operator delete(p, std::align_val_t{64}); });
+      raw, [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
 }
 
 Tensor Tensor::reshaped(Shape shape) const {

@@ -1,6 +1,6 @@
 // A dense tensor on the host, always in logical row-major order (NCHW for activations).
-// Copies share the buffer; writing is allowed only while one owner exists (data_mut asserts it), so a
-// Tensor that was handed out never changes. Buffers are 64-byte aligned and zero-filled.
+// Copies share the buffer; writing is allowed only while one owner exists (data_mut asserts it), so
+// a Tensor that was handed out never changes. Buffers are 64-byte aligned and zero-filled.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,8 @@ class Tensor {
   }
   // The same elements under another shape of equal element count; shares the buffer.
   Tensor reshaped(Shape shape) const;
-  // f32 <-> f64 (rounding to nearest when narrowing), f16 -> either; identity when the type is equal.
+  // f32 <-> f64 (rounding to nearest when narrowing), f16 -> either; identity when the type is
+  // equal.
   Tensor converted(DType dtype) const;
 
  private:

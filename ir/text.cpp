@@ -15,7 +15,8 @@ template <class T>
 std::string hex(T value) {
   if (value != value) {
     std::array<char, 24> digits;
-    auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), bits_of(value), 16);
+    auto [end, error] =
+        std::to_chars(digits.data(), digits.data() + digits.size(), bits_of(value), 16);
     return "nan(0x" + std::string(digits.data(), end) + ")";
   }
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -81,7 +82,9 @@ std::string hex_float(float value) { return hex(value); }
 std::optional<double> parse_number(std::string_view text) {
   return number<double, std::uint64_t>(text);
 }
-std::optional<float> parse_float(std::string_view text) { return number<float, std::uint32_t>(text); }
+std::optional<float> parse_float(std::string_view text) {
+  return number<float, std::uint32_t>(text);
+}
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";

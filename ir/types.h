@@ -1,6 +1,6 @@
 // Types of values: element type, logical shape, storage layout.
-// Shapes are always logical: NCHW for activations, OIHW for convolution weights. `Layout` says only how a
-// value is stored on the device; it never changes what an index means.
+// Shapes are always logical: NCHW for activations, OIHW for convolution weights. `Layout` says only
+// how a value is stored on the device; it never changes what an index means.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
 enum class Layout : std::uint8_t { kNchw, kNhwc };
 
-// Strides in elements, one per logical axis, of a value of `shape` stored as `layout`. kNhwc applies to
-// rank 4; other ranks are stored row-major under either layout.
+// Strides in elements, one per logical axis, of a value of `shape` stored as `layout`. kNhwc
+// applies to rank 4; other ranks are stored row-major under either layout.
 std::vector<std::int64_t> storage_strides(const Shape& shape, Layout layout);
 
 struct TensorType {

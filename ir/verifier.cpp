@@ -44,7 +44,8 @@ class Verifier {
       if (!names.insert(value.name).second)
         fault(nullptr, "value name " + identifier("%", value.name) + " is used twice");
       if (!value.type.shape.checked_elements())
-        fault(nullptr, identifier("%", value.name) + " has a negative extent or more than 2^40 elements");
+        fault(nullptr,
+              identifier("%", value.name) + " has a negative extent or more than 2^40 elements");
     }
   }
 
@@ -104,8 +105,7 @@ class Verifier {
       fault(&node, fmt::format("yields {} of type {}, but its result is {} of type {}",
                                identifier("%", yielded.name), to_string(yielded.type),
                                identifier("%", result.name), to_string(result.type)));
-    for (Diagnostic& d :
-         Verifier(body, "kernel " + identifier("%", result.name)).run())
+    for (Diagnostic& d : Verifier(body, "kernel " + identifier("%", result.name)).run())
       faults_.push_back(std::move(d));
     int reductions = 0;
     for (const Node& inner : body.nodes())
@@ -136,7 +136,8 @@ Result<void> verified(const Graph& graph) {
   std::vector<Diagnostic> faults = verify(graph);
   if (faults.empty()) return {};
   Diagnostic first = std::move(faults[0]);
-  for (std::size_t i = 1; i < faults.size() && i < 20; ++i) first.notes.push_back(faults[i].message);
+  for (std::size_t i = 1; i < faults.size() && i < 20; ++i)
+    first.notes.push_back(faults[i].message);
   return first;
 }
 

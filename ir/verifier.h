@@ -1,9 +1,9 @@
 // Invariants of a graph. All faults are collected; the text form of each names the node.
 //   Structure: operands exist and come before their use; value names are unique; outputs exist.
-//   Ops: operand counts, attribute types, result type == inferred type (layout aside), constants have
-//   literals of their type.
-//   Kernels: body inputs match operands by name and type; the body verifies; one output; at most one
-//   reduction; contract.order is present exactly when there is a reduction and its walk fits it.
+//   Ops: operand counts, attribute types, result type == inferred type (layout aside), constants
+//   have literals of their type. Kernels: body inputs match operands by name and type; the body
+//   verifies; one output; at most one reduction; contract.order is present exactly when there is a
+//   reduction and its walk fits it.
 #pragma once
 
 #include "ir/graph.h"

@@ -20,8 +20,8 @@ struct Model {
   std::optional<std::int64_t> weight_seed = {};  // of --reseed-weights
 };
 
-// Uses MODEL, --input, --batch and --reseed-weights. Files of inputs are looked at (their shapes bind open extents),
-// not read.
+// Uses MODEL, --input, --batch and --reseed-weights. Files of inputs are looked at (their shapes
+// bind open extents), not read.
 Result<Model> load_model(const Arguments& arguments);
 
 }  // namespace driftc::frontend

@@ -64,14 +64,15 @@ Result<int> run(const Arguments& arguments, const Context& context) {
 }  // namespace
 
 Command run_command() {
-  return {{"run",
-           "runs one arm of MODEL and writes its outputs",
-           {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
-           {kRunOptions, kInputOptions, kCompileOptions, kCheckOptions, kEagerOptions, kThreadOptions},
-           {"driftc run zoo:lenet --arm eager --out outputs",
-            "driftc run model.onnx --input image=images.npy --arm reference --out reference"},
-           {}},
-          run};
+  return {
+      {"run",
+       "runs one arm of MODEL and writes its outputs",
+       {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
+       {kRunOptions, kInputOptions, kCompileOptions, kCheckOptions, kEagerOptions, kThreadOptions},
+       {"driftc run zoo:lenet --arm eager --out outputs",
+        "driftc run model.onnx --input image=images.npy --arm reference --out reference"},
+       {}},
+      run};
 }
 
 }  // namespace driftc::frontend

@@ -8,8 +8,8 @@ namespace driftc {
                                    int line);
 }  // namespace driftc
 
-#define DRIFTC_ASSERT(condition, message)                                                \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]]                                                       \
-      ::driftc::assertion_failed(#condition, message, __FILE__, __LINE__);               \
+#define DRIFTC_ASSERT(condition, message)                                  \
+  do {                                                                     \
+    if (!(condition)) [[unlikely]]                                         \
+      ::driftc::assertion_failed(#condition, message, __FILE__, __LINE__); \
   } while (false)

@@ -13,7 +13,8 @@ inline float f16_to_f32(std::uint16_t h) {
   const std::uint32_t exponent = (h >> 10) & 0x1Fu;
   std::uint32_t fraction = h & 0x3FFu;
   if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000u | (fraction << 13));
-  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+  if (exponent != 0)
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
   if (fraction == 0) return std::bit_cast<float>(sign);
   const int shift = std::countl_zero(fraction) - 21;  // bring the leading bit to position 10
   fraction = (fraction << shift) & 0x3FFu;
@@ -32,7 +33,7 @@ inline std::uint16_t f32_to_f16_rne(float value) {
     const std::uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u) - 0x38000000u;
     return static_cast<std::uint16_t>(sign | (rounded >> 13));
   }
-  if (magnitude < 0x33000000u) return sign;  // below half the smallest subnormal
+  if (magnitude < 0x33000000u) return sign;                   // below half the smallest subnormal
   const int shift = 126 - static_cast<int>(magnitude >> 23);  // 14..24 bits to drop
   const std::uint32_t significand = (magnitude & 0x7FFFFFu) | 0x800000u;
   const std::uint32_t kept = significand >> shift;
@@ -50,8 +51,8 @@ inline std::uint16_t f32_to_bf16_rne(float value) {
   return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// tf32 operands (10 fraction bits) as f32 values: `cvt.rna.tf32.f32` and the hardware's truncation of raw
-// f32 operands (numerics.md 1.5).
+// tf32 operands (10 fraction bits) as f32 values: `cvt.rna.tf32.f32` and the hardware's truncation
+// of raw f32 operands (numerics.md 1.5).
 inline float tf32_rna(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
   const bool finite = (bits & 0x7F800000u) != 0x7F800000u;

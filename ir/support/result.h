@@ -1,5 +1,5 @@
-// Result<T>: a value or a Diagnostic. Errors of users (bad files, bad flags, missing libraries) travel
-// as Result; exceptions do not cross a folder border.
+// Result<T>: a value or a Diagnostic. Errors of users (bad files, bad flags, missing libraries)
+// travel as Result; exceptions do not cross a folder border.
 //
 //   Result<Graph> load(std::string_view path) {
 //     DRIFTC_TRY(text, read_file(path));      // declares `text`, returns the error otherwise
@@ -20,8 +20,9 @@ namespace driftc {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}           // NOLINT: implicit
-  Result(Diagnostic error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit
+  Result(Diagnostic error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -78,13 +79,12 @@ class [[nodiscard]] Result<void> {
 
 #define DRIFTC_CONCAT_(a, b) a##b
 #define DRIFTC_CONCAT(a, b) DRIFTC_CONCAT_(a, b)
-#define DRIFTC_TRY(name, ...)                                                      \
-  auto DRIFTC_CONCAT(name, _result) = (__VA_ARGS__);                               \
-  if (!DRIFTC_CONCAT(name, _result).ok())                                          \
-    return std::move(DRIFTC_CONCAT(name, _result).error());                        \
+#define DRIFTC_TRY(name, ...)                                                                     \
+  auto DRIFTC_CONCAT(name, _result) = (__VA_ARGS__);                                              \
+  if (!DRIFTC_CONCAT(name, _result).ok()) return std::move(DRIFTC_CONCAT(name, _result).error()); \
   auto& name = DRIFTC_CONCAT(name, _result).value()
-#define DRIFTC_CHECK(...)                                                          \
-  do {                                                                             \
-    auto driftc_check_result = (__VA_ARGS__);                                      \
-    if (!driftc_check_result.ok()) return std::move(driftc_check_result.error());  \
+#define DRIFTC_CHECK(...)                                                         \
+  do {                                                                            \
+    auto driftc_check_result = (__VA_ARGS__);                                     \
+    if (!driftc_check_result.ok()) return std::move(driftc_check_result.error()); \
   } while (false)

@@ -63,8 +63,7 @@ void fill(Distribution distribution, std::uint64_t seed, std::string_view name,
   }
 }
 
-void fill_he(std::uint64_t seed, std::string_view name, std::int64_t fan_in,
-             std::span<float> out) {
+void fill_he(std::uint64_t seed, std::string_view name, std::int64_t fan_in, std::span<float> out) {
   const CounterRng rng(seed, name);
   const float scale = sqrt_rn(div_rn(6.0f, static_cast<float>(fan_in < 1 ? 1 : fan_in)));
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = mul_rn(symmetric(rng, i), scale);

@@ -1,6 +1,6 @@
-// Counter-based random numbers: value i of a tensor depends on (seed, name, i) only, so that any machine,
-// thread count and evaluation order makes the same bits. Integer and exact IEEE operations only
-// (product.md, "Generator"); test vectors are in docs/ir.md.
+// Counter-based random numbers: value i of a tensor depends on (seed, name, i) only, so that any
+// machine, thread count and evaluation order makes the same bits. Integer and exact IEEE operations
+// only (product.md, "Generator"); test vectors are in docs/ir.md.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace driftc {
 class CounterRng {
  public:
   CounterRng(std::uint64_t seed, std::string_view name);
-  std::uint64_t bits(std::uint64_t counter) const;                      // 64 random bits
-  std::uint32_t bits24(std::uint64_t counter) const {                   // uniform in [0, 2^24)
+  std::uint64_t bits(std::uint64_t counter) const;     // 64 random bits
+  std::uint32_t bits24(std::uint64_t counter) const {  // uniform in [0, 2^24)
     return static_cast<std::uint32_t>(bits(counter) >> 40);
   }
 
@@ -22,12 +22,12 @@ class CounterRng {
 };
 
 enum class Distribution {
-  kUniform,        // i * 2^-24 in [0, 1)
-  kSymmetric,      // uniform in [-1, 1): (2 i - 2^24) * 2^-24
-  kRandom,         // Irwin-Hall: (sum of 12 - 6 * 2^24) * 2^-24, one rounding; mean 0, variance 1
-  kRelu,           // max(random, 0)
-  kIntegers,       // integers -8 .. 8
-  kOnes,           // 1
+  kUniform,    // i * 2^-24 in [0, 1)
+  kSymmetric,  // uniform in [-1, 1): (2 i - 2^24) * 2^-24
+  kRandom,     // Irwin-Hall: (sum of 12 - 6 * 2^24) * 2^-24, one rounding; mean 0, variance 1
+  kRelu,       // max(random, 0)
+  kIntegers,   // integers -8 .. 8
+  kOnes,       // 1
 };
 
 // Fills `out` with elements 0, 1, ... of the tensor called `name`.

@@ -1,6 +1,6 @@
 // Arithmetic that names its rounding. Every function is one IEEE 754 operation rounded to nearest,
-// ties to even, in the type of its arguments. Plain `a * b + c` is not written in runtime/ (the build
-// also passes -ffp-contract=off, and a test asserts at run time that nothing contracts).
+// ties to even, in the type of its arguments. Plain `a * b + c` is not written in runtime/ (the
+// build also passes -ffp-contract=off, and a test asserts at run time that nothing contracts).
 #pragma once
 
 #include <bit>
@@ -9,8 +9,8 @@
 
 namespace driftc {
 
-// std::fma is one rounding by the C standard; glibc uses the FMA instruction where there is one and an
-// exact software path elsewhere (never double rounding through double).
+// std::fma is one rounding by the C standard; glibc uses the FMA instruction where there is one and
+// an exact software path elsewhere (never double rounding through double).
 inline float fma_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline double fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 inline float add_rn(float a, float b) { return a + b; }

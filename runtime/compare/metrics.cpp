@@ -25,18 +25,21 @@ std::uint64_t ulp_steps(float a, float b) {
   return static_cast<std::uint64_t>(std::llabs(ordered(bits_of(a)) - ordered(bits_of(b))));
 }
 
-// Values of other types than f32 (integers, 16-bit or f64 results): bits decide equality, distances are taken
-// in double; ULP have no meaning there and stay 0.
-Metrics measure_other(const ir::Tensor& eager, const ir::Tensor& compiled, std::size_t worst_count) {
+// Values of other types than f32 (integers, 16-bit or f64 results): bits decide equality, distances
+// are taken in double; ULP have no meaning there and stay 0.
+Metrics measure_other(const ir::Tensor& eager, const ir::Tensor& compiled,
+                      std::size_t worst_count) {
   Metrics m;
   m.elements = eager.elements();
-  const ir::Tensor wide_a = eager.converted(ir::DType::kF64), wide_b = compiled.converted(ir::DType::kF64);
+  const ir::Tensor wide_a = eager.converted(ir::DType::kF64),
+                   wide_b = compiled.converted(ir::DType::kF64);
   const auto a = wide_a.data<double>(), b = wide_b.data<double>();
   const std::size_t size = ir::byte_size(eager.dtype());
   double sum_difference = 0, sum_eager = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (std::isfinite(a[i])) sum_eager += a[i] * a[i];
-    const bool same = std::memcmp(eager.bytes().data() + i * size, compiled.bytes().data() + i * size, size) == 0;
+    const bool same =
+        std::memcmp(eager.bytes().data() + i * size, compiled.bytes().data() + i * size, size) == 0;
     if (same || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     ++m.mismatched;
     const double distance = std::fabs(a[i] - b[i]);
@@ -58,7 +61,8 @@ Metrics measure_other(const ir::Tensor& eager, const ir::Tensor& compiled, std::
       m.worst.push_back(std::move(w));
     }
   }
-  if (sum_difference > 0) m.rel_l2 = sum_eager > 0 ? std::sqrt(sum_difference / sum_eager) : kInfinity;
+  if (sum_difference > 0)
+    m.rel_l2 = sum_eager > 0 ? std::sqrt(sum_difference / sum_eager) : kInfinity;
   return m;
 }
 
@@ -141,7 +145,8 @@ Metrics measure(const ir::Tensor& eager, const ir::Tensor& compiled, const ir::T
 Distance distance(const ir::Tensor& value, const ir::Tensor& reference64) {
   DRIFTC_ASSERT(value.shape() == reference64.shape(), "distance needs equal shapes");
   if (value.dtype() != ir::DType::kF32 || reference64.dtype() != ir::DType::kF64) {
-    const ir::Tensor wide = value.converted(ir::DType::kF64), reference = reference64.converted(ir::DType::kF64);
+    const ir::Tensor wide = value.converted(ir::DType::kF64),
+                     reference = reference64.converted(ir::DType::kF64);
     return distance_of(wide.data<double>(), reference.data<double>());
   }
   return distance_of(value.data<float>(), reference64.data<double>());

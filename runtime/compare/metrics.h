@@ -1,6 +1,6 @@
 // Numbers about two results of the same value. Pure: knows tensors, no graphs.
-// Units: ULP are counted in f32, the storage type of both arms. Two NaNs are equal; -0 and +0 are 0 ULP
-// apart but mismatch.
+// Units: ULP are counted in f32, the storage type of both arms. Two NaNs are equal; -0 and +0 are 0
+// ULP apart but mismatch.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,13 @@ struct WorstElement {
 
 struct Metrics {
   std::int64_t elements = 0;
-  std::int64_t mismatched = 0;    // bit patterns differ, NaNs being one class
-  double max_abs = 0;             // over elements where both are finite
-  double max_rel = 0;             // |a-b| / max(|a|,|b|), 0/0 = 0
-  std::uint64_t max_ulp = 0;      // steps between the two on the ordered line of f32 values
-  double rel_l2 = 0;              // ||a-b|| / ||a||, a = eager; inf when only ||a|| is 0
-  std::int64_t nan_mismatch = 0;  // NaN in exactly one arm
-  std::int64_t inf_mismatch = 0;  // infinite in exactly one arm, or of opposite sign
+  std::int64_t mismatched = 0;      // bit patterns differ, NaNs being one class
+  double max_abs = 0;               // over elements where both are finite
+  double max_rel = 0;               // |a-b| / max(|a|,|b|), 0/0 = 0
+  std::uint64_t max_ulp = 0;        // steps between the two on the ordered line of f32 values
+  double rel_l2 = 0;                // ||a-b|| / ||a||, a = eager; inf when only ||a|| is 0
+  std::int64_t nan_mismatch = 0;    // NaN in exactly one arm
+  std::int64_t inf_mismatch = 0;    // infinite in exactly one arm, or of opposite sign
   std::vector<WorstElement> worst;  // at most `worst_count`, largest |a-b| first, ties by index
 };
 
@@ -46,8 +46,8 @@ constexpr std::int64_t ordered(std::uint32_t bits) {
   return (bits >> 31) != 0 ? -magnitude : magnitude;
 }
 
-// Class predicted per sample: the index of the largest element of [N, classes, 1...]; empty when the value
-// has no such shape. Ties go to the lower index, NaN counts as largest.
+// Class predicted per sample: the index of the largest element of [N, classes, 1...]; empty when
+// the value has no such shape. Ties go to the lower index, NaN counts as largest.
 struct ClassChanges {
   std::int64_t changed = 0, of = 0;
   std::vector<std::int64_t> samples;  // indices whose class changed

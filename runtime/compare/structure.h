@@ -56,8 +56,9 @@ struct Structure {
 // Significant structures only (chance < kFalseAlarm), what explains most first; at most five.
 std::vector<Structure> find_structure(const Residual& residual);
 
-// Where the elements that differ between two tensors lie, for differences that should not be there at all (bits that a
-// replay promises): the words of the smallest group that explains them, "" where they are spread out or equal.
+// Where the elements that differ between two tensors lie, for differences that should not be there
+// at all (bits that a replay promises): the words of the smallest group that explains them, ""
+// where they are spread out or equal.
 std::string pattern_of(const ir::Tensor& promised, const ir::Tensor& observed);
 
 // Largest of `count` independent normal values in size: what P(max > t) = 1/2 gives, at least 1.

@@ -39,7 +39,9 @@ Verdict worse(Verdict a, Verdict b) {
   if (b == Verdict::kNotCompiled) return a;
   return std::max(a, b);
 }
-std::string_view name_of(Evidence evidence) { return kEvidence[static_cast<std::size_t>(evidence)]; }
+std::string_view name_of(Evidence evidence) {
+  return kEvidence[static_cast<std::size_t>(evidence)];
+}
 std::string_view name_of(CauseKind kind) { return kCauses[static_cast<std::size_t>(kind)].name; }
 Verdict rung_of(CauseKind kind) { return kCauses[static_cast<std::size_t>(kind)].rung; }
 
@@ -108,7 +110,8 @@ std::optional<PartDifference> difference(const ir::NumericContract& eager,
     case ContractPart::kArithmetic: {
       auto plain = [](ir::Arith a) { return a == ir::Arith::kFma || a == ir::Arith::kMulAdd; };
       const bool contraction = plain(eager.order->arith) && plain(compiled.order->arith);
-      return PartDifference{contraction ? CauseKind::kContraction : CauseKind::kAccumulator, orders()};
+      return PartDifference{contraction ? CauseKind::kContraction : CauseKind::kAccumulator,
+                            orders()};
     }
     case ContractPart::kIn:
       return PartDifference{CauseKind::kInputRounding,

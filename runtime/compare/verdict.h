@@ -11,7 +11,8 @@
 
 namespace driftc::runtime::compare {
 
-// Ordered: a later rung is worse. kNotCompiled is no rung: the node ran in the interpreter in both arms.
+// Ordered: a later rung is worse. kNotCompiled is no rung: the node ran in the interpreter in both
+// arms.
 enum class Verdict : std::uint8_t {
   kIdentical,
   kOrder,
@@ -41,7 +42,8 @@ enum class CauseKind : std::uint8_t {
   kUpstream,
 };
 std::string_view name_of(CauseKind kind);
-// The rung that a cause alone puts a difference on; kUpstream and kSpecials raise nothing by themselves.
+// The rung that a cause alone puts a difference on; kUpstream and kSpecials raise nothing by
+// themselves.
 Verdict rung_of(CauseKind kind);
 
 struct Cause {
@@ -70,8 +72,8 @@ inline constexpr ContractPart kContractParts[] = {
 // `target` with one part taken from `donor`.
 ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContract& donor,
                               ContractPart part);
-// What a difference of the part is called, and "was -> is". Empty where the part is equal (an absent bias
-// point equals `stored`: there is no bias, or it is added after rounding).
+// What a difference of the part is called, and "was -> is". Empty where the part is equal (an
+// absent bias point equals `stored`: there is no bias, or it is added after rounding).
 struct PartDifference {
   CauseKind kind;
   std::string detail;

@@ -8,10 +8,10 @@
 
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
-#include "runtime/sums/sum_engine.h"
 #include "runtime/numeric/exact_kernel.h"
 #include "runtime/numeric/interval.h"
 #include "runtime/numeric/norms.h"
+#include "runtime/sums/sum_engine.h"
 
 namespace driftc::runtime {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
-#include "runtime/sums/sum_engine.h"
 #include "runtime/numeric/norms.h"
+#include "runtime/sums/sum_engine.h"
 
 namespace driftc::runtime {
 namespace {

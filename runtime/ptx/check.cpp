@@ -64,7 +64,8 @@ void Checker::next_interval() {
     return;
   }
   // The counter is used up: "written by this block" is all that is kept.
-  for (std::uint32_t& w : written_) w = (w >> kThreadBits) >= first_interval_ ? 1u << kThreadBits : 0;
+  for (std::uint32_t& w : written_)
+    w = (w >> kThreadBits) >= first_interval_ ? 1u << kThreadBits : 0;
   for (auto* stamps : {&read_, &read_other_, &atomic_, &atomic_other_})
     std::fill(stamps->begin(), stamps->end(), 0u);
   first_interval_ = 1;
@@ -86,8 +87,8 @@ void Checker::report(FaultKind kind, const Inst* inst, std::uint32_t lane, std::
 std::uint32_t Checker::lanes_of(const BoundInst& in, std::uint32_t g) const {
   std::uint32_t m = frame_.active[g];
   if (in.guarded) {
-    const std::uint32_t guard = reinterpret_cast<const std::uint16_t*>(
-        frame_.regs + in.guard.offset)[in.guard.mask & g];
+    const std::uint32_t guard =
+        reinterpret_cast<const std::uint16_t*>(frame_.regs + in.guard.offset)[in.guard.mask & g];
     m &= in.guard_negated ? ~guard : guard;
   }
   return m;
@@ -142,8 +143,7 @@ void Checker::propagate(const BoundInst& in, std::uint32_t first, std::uint32_t 
   if (in.uniform) {
     std::uint32_t d = in.plain ? defined_result(in, 0) & 1 : 1;
     if (in.guarded) {
-      const bool on =
-          *reinterpret_cast<const std::uint16_t*>(frame_.regs + in.guard.offset) & 1;
+      const bool on = *reinterpret_cast<const std::uint16_t*>(frame_.regs + in.guard.offset) & 1;
       if (on == in.guard_negated) return;
       d &= defined_in(i.guard, 0) & 1;
     }
@@ -313,8 +313,7 @@ void Checker::access(const BoundInst& in, std::uint32_t first, std::uint32_t las
       const std::size_t at = in.src[0].mask & (g * kGroupLanes + j);
       const std::uint32_t lane = g * kGroupLanes + j;
       if (shared) {
-        const auto base =
-            reinterpret_cast<const std::int32_t*>(frame_.regs + in.src[0].offset)[at];
+        const auto base = reinterpret_cast<const std::int32_t*>(frame_.regs + in.src[0].offset)[at];
         shared_access(in, lane, std::int64_t{base} + in.imm, bytes, how);
       } else {
         const auto base =

@@ -63,7 +63,7 @@ class Checker {
   const ProgramCode& program_;
   const Frame& frame_;
   std::uint32_t groups_;
-  std::vector<std::uint16_t> defined_;  // [register][group]
+  std::vector<std::uint16_t> defined_;     // [register][group]
   std::vector<std::uint8_t> all_defined_;  // in all threads of the block: the usual case, fast
   std::vector<Reg> presets_;
   std::vector<std::uint16_t> full_;  // threads of the block, per group
@@ -73,7 +73,7 @@ class Checker {
   std::uint32_t interval_ = 0, first_interval_ = 0;
   std::vector<std::uint32_t> written_, read_, read_other_, atomic_, atomic_other_;
   std::uint64_t block_number_ = 0;
-  const DeviceMemory::Buffer* buffer_ = nullptr;  // hit last
+  const DeviceMemory::Buffer* buffer_ = nullptr;        // hit last
   std::unordered_map<std::uint64_t, Tracked> tracked_;  // by begin of the buffer
   std::vector<Fault> faults_;
 };

@@ -485,18 +485,20 @@ std::string describe(const Fault& f, const LaunchConfig& config) {
     case FaultKind::kUndefinedRegister:
       return "use of a register that this thread has not written, or of a value computed from one";
     case FaultKind::kRace:
-      return fmt::format("race: {} of {} bytes at shared address {:#x}, written{} since the last "
-                         "barrier",
-                         verb, f.bytes, f.address, other);
+      return fmt::format(
+          "race: {} of {} bytes at shared address {:#x}, written{} since the last "
+          "barrier",
+          verb, f.bytes, f.address, other);
     case FaultKind::kRaceWithRead:
-      return fmt::format("race: write of {} bytes at shared address {:#x}, read{} since the last "
-                         "barrier",
-                         f.bytes, f.address, other);
+      return fmt::format(
+          "race: write of {} bytes at shared address {:#x}, read{} since the last "
+          "barrier",
+          f.bytes, f.address, other);
     case FaultKind::kMixedAtomic:
-      return fmt::format("atomic and plain accesses mixed: {} of {} bytes at {} address {:#x}, "
-                         "accessed the other way{}",
-                         f.inst && f.inst->op == Op::kAtomic ? "atomic" : verb, f.bytes, space,
-                         f.address, other);
+      return fmt::format(
+          "atomic and plain accesses mixed: {} of {} bytes at {} address {:#x}, "
+          "accessed the other way{}",
+          f.inst && f.inst->op == Op::kAtomic ? "atomic" : verb, f.bytes, space, f.address, other);
   }
   return "unknown fault";
 }
@@ -522,9 +524,8 @@ std::string buffer_note(const ProgramCode& program, const Fault& f, const Device
   if (f.inst->memory.space == Space::kShared) {
     const auto at = static_cast<std::int64_t>(f.address);
     if (missed) {
-      const std::string where =
-          at < 0 ? fmt::format("{} bytes before its begin", -at)
-                 : distance(f.address, 0, shared_bytes);
+      const std::string where = at < 0 ? fmt::format("{} bytes before its begin", -at)
+                                       : distance(f.address, 0, shared_bytes);
       return fmt::format("shared memory of the block: {} bytes, {}", shared_bytes, where);
     }
     for (const ProgramCode::SharedArray& a : program.shared_arrays) {
@@ -559,10 +560,10 @@ Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const 
     if (!note.empty()) d.notes.push_back(std::move(note));
   }
   for (const Fault& o : others)
-    d.notes.push_back(fmt::format(
-        "also, at line {}{}, thread {}: {}", o.inst ? o.inst->line : 0,
-        o.inst && o.inst->source.line ? " (" + source_of(program, *o.inst) + ")" : "",
-        thread_text(config, o.lane), describe(o, config)));
+    d.notes.push_back(
+        fmt::format("also, at line {}{}, thread {}: {}", o.inst ? o.inst->line : 0,
+                    o.inst && o.inst->source.line ? " (" + source_of(program, *o.inst) + ")" : "",
+                    thread_text(config, o.lane), describe(o, config)));
   return d;
 }
 

@@ -19,9 +19,9 @@ void keep_in_interpreter(ir::Graph& graph) {
 
 }  // namespace
 
-Result<CompiledGraph> compile(const ir::Graph& source, const PairSettings& settings,
-                              const Services& services,
-                              const std::function<void(std::string_view, const ir::Graph&)>& on_stage) {
+Result<CompiledGraph> compile(
+    const ir::Graph& source, const PairSettings& settings, const Services& services,
+    const std::function<void(std::string_view, const ir::Graph&)>& on_stage) {
   passes::PassContext context;
   context.source = &source;
   context.evaluate = [&](const ir::Graph& graph, ir::NodeId node,

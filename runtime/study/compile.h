@@ -12,9 +12,9 @@ struct CompiledGraph {
 };
 
 // `on_stage` (optional) sees the graph after each pass that ran, by pass name.
-Result<CompiledGraph> compile(const ir::Graph& source, const PairSettings& settings,
-                              const Services& services,
-                              const std::function<void(std::string_view, const ir::Graph&)>& on_stage = {});
+Result<CompiledGraph> compile(
+    const ir::Graph& source, const PairSettings& settings, const Services& services,
+    const std::function<void(std::string_view, const ir::Graph&)>& on_stage = {});
 
 // The inputs in the order of the graph, checked for names, types and shapes.
 Result<std::vector<NamedTensor>> bind_inputs(const ir::Graph& source,

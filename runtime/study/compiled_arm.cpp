@@ -17,8 +17,8 @@ struct CompiledArm::State {
   std::vector<std::size_t> last_use;                   // by value: the last node that reads it
   std::vector<DeviceTensor> values;                    // by value; constants are uploaded per use
   bool check = false;
-  std::size_t compiled = 0;                            // by NVRTC, for this arm
-  const Faults* faults;                                // planted, or null
+  std::size_t compiled = 0;  // by NVRTC, for this arm
+  const Faults* faults;      // planted, or null
 
   const ir::Kernel& kernel(ir::NodeId id) const { return *graph.node(id).kernel; }
   DeviceTensor operand(ir::ValueId id) const {
@@ -43,9 +43,15 @@ CompiledArm::~CompiledArm() = default;
 Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph,
                                                           const PairSettings& settings,
                                                           const Services& services) {
-  auto state = std::make_unique<State>(
-      State{graph, services, EvalContext{services.pool, settings.schedule_seed}, {}, {}, {}, settings.check, 0,
-            settings.faults});
+  auto state = std::make_unique<State>(State{graph,
+                                             services,
+                                             EvalContext{services.pool, settings.schedule_seed},
+                                             {},
+                                             {},
+                                             {},
+                                             settings.check,
+                                             0,
+                                             settings.faults});
   state->kernels.resize(graph.node_count());
   state->values.resize(graph.value_count());
   state->last_use.resize(graph.value_count());
@@ -63,13 +69,15 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
     const ir::NodeId id{static_cast<std::uint32_t>(i)};
     const ir::Node& node = graph.node(id);
     for (ir::ValueId v : node.operands) state->last_use[v.index] = i;
-    if (node.op != ir::Op::kKernel || node.kernel->algorithm == ir::Algorithm::kInterpreter) continue;
+    if (node.op != ir::Op::kKernel || node.kernel->algorithm == ir::Algorithm::kInterpreter)
+      continue;
     auto lowered = codegen::lower(graph, id);
     if (!lowered.ok()) {
       lowered.error().message = kernel_of(graph, id) + lowered.error().message;
       return std::move(lowered.error());
     }
-    if (settings.faults != nullptr && settings.faults->lowered) settings.faults->lowered(node, *lowered);
+    if (settings.faults != nullptr && settings.faults->lowered)
+      settings.faults->lowered(node, *lowered);
     auto wanted = compile_requests(*lowered, settings.device.ptx_target);
     pending.push_back({id, std::move(*lowered), requests.size(), wanted.size()});
     for (auto& request : wanted) requests.push_back(std::move(request));
@@ -80,8 +88,8 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
   DRIFTC_TRY(ptx, services.cache.compile_all(requests, services.pool.threads()));
   state->compiled = services.cache.counters().compiled - before;
   for (Pending& p : pending) {
-    auto kernel = assemble(std::move(p.lowered),
-                           std::span(ptx).subspan(p.first_request, p.request_count));
+    auto kernel =
+        assemble(std::move(p.lowered), std::span(ptx).subspan(p.first_request, p.request_count));
     if (!kernel.ok()) {
       kernel.error().message = kernel_of(graph, p.node) + kernel.error().message;
       return std::move(kernel.error());

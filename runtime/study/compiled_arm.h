@@ -1,6 +1,6 @@
-// The compiled arm: every kernel of a compiled graph lowered, compiled by NVRTC (through the cache), decoded and
-// run on the CPU by the PTX executor. Kernels that stay in the interpreter run there.
-// Values are freed after their last use; results come back in logical order.
+// The compiled arm: every kernel of a compiled graph lowered, compiled by NVRTC (through the
+// cache), decoded and run on the CPU by the PTX executor. Kernels that stay in the interpreter run
+// there. Values are freed after their last use; results come back in logical order.
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@ class CompiledArm {
   Result<ir::Tensor> run(ir::NodeId node);
 
   std::size_t node_count() const;
-  bool is_compiled(ir::NodeId node) const;             // false: runs in the interpreter
-  std::string kernel_name(ir::NodeId node) const;      // entry point; "" when interpreted
+  bool is_compiled(ir::NodeId node) const;         // false: runs in the interpreter
+  std::string kernel_name(ir::NodeId node) const;  // entry point; "" when interpreted
   ir::Layout layout(ir::NodeId node) const;
   std::vector<KernelReport> kernel_reports() const;
   std::vector<FallbackReport> fallback_reports() const;

@@ -16,7 +16,8 @@ Result<std::vector<NamedTensor>> bind_inputs(const ir::Graph& source,
   for (ir::ValueId id : source.inputs()) names.push_back(source.value(id).name);
   for (const NamedTensor& input : inputs)
     if (std::find(names.begin(), names.end(), input.name) == names.end())
-      return input_error("the model has no input '" + input.name + "'", name_hint(input.name, names));
+      return input_error("the model has no input '" + input.name + "'",
+                         name_hint(input.name, names));
   std::vector<NamedTensor> bound;
   for (ir::ValueId id : source.inputs()) {
     const ir::Value& value = source.value(id);
@@ -26,10 +27,12 @@ Result<std::vector<NamedTensor>> bind_inputs(const ir::Graph& source,
     if (found == nullptr) return input_error("input '" + value.name + "' is not given");
     if (found->tensor.shape() != value.type.shape)
       return input_error(fmt::format("input '{}' has shape {}, the model needs {}", value.name,
-                                     to_string(found->tensor.shape()), to_string(value.type.shape)));
+                                     to_string(found->tensor.shape()),
+                                     to_string(value.type.shape)));
     if (found->tensor.dtype() != value.type.dtype)
       return input_error(fmt::format("input '{}' is {}, the model needs {}", value.name,
-                                     ir::name_of(found->tensor.dtype()), ir::name_of(value.type.dtype)));
+                                     ir::name_of(found->tensor.dtype()),
+                                     ir::name_of(value.type.dtype)));
     bound.push_back(*found);
   }
   return bound;

@@ -25,7 +25,8 @@ Result<FaultLocation> locate(const ir::Graph& source, const std::vector<NamedTen
     std::vector<Recipe> stage_recipes;
     for (std::size_t i = 0; i < stage.node_count(); ++i)
       stage_recipes.push_back({stage_contract(stage.nodes()[i]), static_cast<int>(i)});
-    Evaluator in_stage(stage, stage_recipes, context), in_source(source, map.compiled_recipes, context);
+    Evaluator in_stage(stage, stage_recipes, context),
+        in_source(source, map.compiled_recipes, context);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       in_stage.know(stage.inputs()[i], inputs[i].tensor);
       in_source.know(source.inputs()[i], inputs[i].tensor);

@@ -1,7 +1,7 @@
 // Where a failed source replay comes from (architecture.md, "Kernel replay only locates").
-// Every stage of the pipeline is run by the interpreter under its own contracts and held against the source graph
-// under those same contracts: the first stage that differs names a wrong pass. If no stage differs, the graph
-// is right and the fault lies in lowering, CUDA text or execution.
+// Every stage of the pipeline is run by the interpreter under its own contracts and held against
+// the source graph under those same contracts: the first stage that differs names a wrong pass. If
+// no stage differs, the graph is right and the fault lies in lowering, CUDA text or execution.
 #pragma once
 
 #include <map>

@@ -53,7 +53,8 @@ class PairRun {
       report_.passes.push_back({std::string(trace.name), trace.enabled, trace.changed});
     DRIFTC_TRY(arm, CompiledArm::prepare(compiled.graph, settings_, services_));
     arm_ = std::move(arm);
-    if (settings_.faults != nullptr && settings_.faults->declaration) settings_.faults->declaration(compiled.graph);
+    if (settings_.faults != nullptr && settings_.faults->declaration)
+      settings_.faults->declaration(compiled.graph);
     map_ = map_to_source(source_, compiled.graph, eager_contracts(source_, settings_.eager_order));
     if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     report_.kernels = arm_->kernel_reports();
@@ -66,7 +67,8 @@ class PairRun {
     eager_ = std::make_unique<Evaluator>(source_, map_.eager_recipes, context);
     compiled_ = std::make_unique<Evaluator>(source_, map_.compiled_recipes, context);
     if (settings_.reference)
-      reference_ = std::make_unique<Evaluator>(source_, eager_recipes(source_), context, ir::DType::kF64);
+      reference_ =
+          std::make_unique<Evaluator>(source_, eager_recipes(source_), context, ir::DType::kF64);
     for (std::size_t i = 0; i < bound.size(); ++i) {
       const ir::ValueId id = source_.inputs()[i];
       eager_->know(id, bound[i].tensor);
@@ -90,14 +92,16 @@ class PairRun {
       const ir::NodeId id{static_cast<std::uint32_t>(i)};
       if (graph.node(id).op == ir::Op::kConstant) continue;
       if (services_.progress)
-        services_.progress(fmt::format("running {}/{} {}", i + 1, graph.node_count(), graph.name_of(id)));
+        services_.progress(
+            fmt::format("running {}/{} {}", i + 1, graph.node_count(), graph.name_of(id)));
       DRIFTC_TRY(tensor, arm_->run(id));
       if (next < map_.values.size() && map_.values[next].producer == id) {
         compare_value(next, tensor);
         ++next;
       }
     }
-    // A graph output that is an input or a constant has no kernel; it is the same bits in both arms.
+    // A graph output that is an input or a constant has no kernel; it is the same bits in both
+    // arms.
     return {};
   }
 
@@ -213,8 +217,8 @@ class PairRun {
     }
     if (node.kernel.empty()) node.verdict = Verdict::kNotCompiled;
     if (same) return;
-    // Eager's way on the compiled arm's inputs: what differs from eager came in, what differs from the
-    // compiled value was made here.
+    // Eager's way on the compiled arm's inputs: what differs from eager came in, what differs from
+    // the compiled value was made here.
     const ir::Tensor own =
         with_recipes(m, nodes, [&](ir::NodeId id) { return map_.eager_recipes[id.index]; });
     node.inherited = largest_difference(eager, own);
@@ -223,7 +227,8 @@ class PairRun {
     if (input > 0) node.amplification = node.inherited / input;
     Verdict rung = Verdict::kIdentical;
     if (!ir::same_bits(own, compiled)) rung = name_local_causes(m, nodes, node);
-    if (!equal_inputs && !ir::same_bits(eager, own)) rung = compare::worse(rung, name_upstream(m, node));
+    if (!equal_inputs && !ir::same_bits(eager, own))
+      rung = compare::worse(rung, name_upstream(m, node));
     if (node.verdict != Verdict::kNotCompiled) node.verdict = rung;
   }
 
@@ -240,8 +245,8 @@ class PairRun {
     return rung;
   }
 
-  // Sets each part of the contract back to eager's, alone: a part whose reset changes bits is a cause.
-  // Returns the worst rung among them.
+  // Sets each part of the contract back to eager's, alone: a part whose reset changes bits is a
+  // cause. Returns the worst rung among them.
   Verdict name_local_causes(const Materialised& m, const std::vector<ir::NodeId>& nodes,
                             NodeReport& node) {
     const ir::Tensor& compiled = compiled_->known(m.source);
@@ -286,8 +291,8 @@ class PairRun {
     return {};
   }
 
-  // Values that exist only inside a fused kernel share its verdict and have no metrics; then everything in
-  // source order.
+  // Values that exist only inside a fused kernel share its verdict and have no metrics; then
+  // everything in source order.
   void add_hidden_nodes() {
     std::vector<std::optional<NodeReport>> by_value(source_.value_count());
     std::vector<const NodeReport*> of_node(arm_->node_count());
@@ -324,7 +329,8 @@ class PairRun {
     for (std::size_t i = 0; i < source_.node_count(); ++i) {
       const ir::Node& node = source_.nodes()[i];
       if (node.op == ir::Op::kConstant) continue;
-      // A node that no kernel covers was removed (identities, dead or folded code): nothing of it is left.
+      // A node that no kernel covers was removed (identities, dead or folded code): nothing of it
+      // is left.
       const bool is_compiled = !map_.covered_by[i] || arm_->is_compiled(*map_.covered_by[i]);
       ++c.nodes_of;
       c.nodes += is_compiled;
@@ -334,9 +340,8 @@ class PairRun {
       }
       const ir::OpClass op_class = ir::info(node.op).op_class;
       if (op_class != ir::OpClass::conv && op_class != ir::OpClass::matmul) continue;
-      const double work =
-          static_cast<double>(source_.value(node.result).type.shape.elements()) *
-          static_cast<double>(ir::reduction_extent(source_, node).positions());
+      const double work = static_cast<double>(source_.value(node.result).type.shape.elements()) *
+                          static_cast<double>(ir::reduction_extent(source_, node).positions());
       all += work;
       if (is_compiled) compiled += work;
     }
@@ -345,17 +350,19 @@ class PairRun {
 
   void finish() {
     for (const NodeReport& node : report_.nodes) {
-      report_.verdict = compare::worse(
-          node.verdict == Verdict::kNotCompiled ? Verdict::kIdentical : node.verdict, report_.verdict);
+      report_.verdict =
+          compare::worse(node.verdict == Verdict::kNotCompiled ? Verdict::kIdentical : node.verdict,
+                         report_.verdict);
       for (const Cause& cause : node.causes) {
         if (cause.kind == CauseKind::kUpstream) continue;
-        const bool known = std::any_of(report_.causes.begin(), report_.causes.end(), [&](const Cause& c) {
-          return c.kind == cause.kind && c.detail == cause.detail;
-        });
+        const bool known = std::any_of(
+            report_.causes.begin(), report_.causes.end(),
+            [&](const Cause& c) { return c.kind == cause.kind && c.detail == cause.detail; });
         if (!known) report_.causes.push_back(cause);
       }
     }
-    report_.evidence = report_.verdict == Verdict::kUnexplained ? Evidence::kNone : Evidence::kReplayed;
+    report_.evidence =
+        report_.verdict == Verdict::kUnexplained ? Evidence::kNone : Evidence::kReplayed;
     add_hidden_nodes();
     count_coverage();
     for (ir::ValueId output : source_.outputs())
@@ -368,10 +375,11 @@ class PairRun {
   const Services& services_;
   SourceMap map_;
   std::unique_ptr<CompiledArm> arm_;
-  // The three arms as far as they are known: eager, the compiled arm's values under its contracts, f64.
+  // The three arms as far as they are known: eager, the compiled arm's values under its contracts,
+  // f64.
   std::unique_ptr<Evaluator> eager_, compiled_, reference_;
-  std::vector<Verdict> verdict_of_;      // by source value
-  std::vector<std::size_t> failed_;      // indices of report nodes whose replay failed
+  std::vector<Verdict> verdict_of_;  // by source value
+  std::vector<std::size_t> failed_;  // indices of report nodes whose replay failed
   PairReport report_;
 };
 

@@ -1,7 +1,7 @@
-// The main study: run one graph eagerly and compiled, in lock-step, and say of every value how and why
-// the two differ (product.md, idea 2; architecture.md, "What a proof proves").
-// Memory: values live until their last use in any arm; nothing is kept unless `on_value` keeps it.
-// Deterministic: the report depends on graph, inputs and settings, not on threads or earlier runs.
+// The main study: run one graph eagerly and compiled, in lock-step, and say of every value how and
+// why the two differ (product.md, idea 2; architecture.md, "What a proof proves"). Memory: values
+// live until their last use in any arm; nothing is kept unless `on_value` keeps it. Deterministic:
+// the report depends on graph, inputs and settings, not on threads or earlier runs.
 #pragma once
 
 #include <functional>
@@ -45,24 +45,27 @@ struct Faults {
 };
 
 struct PairSettings {
-  passes::PassSelection selection;                // mode, passes, options
-  std::optional<ir::ReductionOrder> eager_order;  // applied where it fits; others keep their default
-  bool declared = false;                          // --eager-order=declared: the eager arm runs the
-                                                  // source graph under the compiled arm's contracts
-  std::vector<std::string> fallback;              // source nodes kept in the interpreter
+  passes::PassSelection selection;  // mode, passes, options
+  std::optional<ir::ReductionOrder>
+      eager_order;                    // applied where it fits; others keep their default
+  bool declared = false;              // --eager-order=declared: the eager arm runs the
+                                      // source graph under the compiled arm's contracts
+  std::vector<std::string> fallback;  // source nodes kept in the interpreter
   DeviceProfile device;
-  std::span<const passes::PassInfo> pass_table = {};  // empty: passes::all_passes(); tests plant faults
-  std::uint64_t schedule_seed = 0;                // order of atomics
-  bool check = false;                             // kernels run in checked mode (ptx/machine.h)
-  bool reference = true;                          // run the f64 arm
-  const Faults* faults = nullptr;                 // borrowed; null: none
-  // Called for every compared value while its tensors live: name, eager, compiled, reference (or null).
+  std::span<const passes::PassInfo> pass_table =
+      {};                           // empty: passes::all_passes(); tests plant faults
+  std::uint64_t schedule_seed = 0;  // order of atomics
+  bool check = false;               // kernels run in checked mode (ptx/machine.h)
+  bool reference = true;            // run the f64 arm
+  const Faults* faults = nullptr;   // borrowed; null: none
+  // Called for every compared value while its tensors live: name, eager, compiled, reference (or
+  // null).
   std::function<void(const std::string&, const ir::Tensor&, const ir::Tensor&, const ir::Tensor*)>
       on_value = {};
 };
 
-// Errors: inputs that do not fit (kInput), no compiler and no recorded PTX (kUnavailable), a kernel that
-// NVRTC or the executor rejects (kInternal).
+// Errors: inputs that do not fit (kInput), no compiler and no recorded PTX (kUnavailable), a kernel
+// that NVRTC or the executor rejects (kInternal).
 Result<PairReport> pair_run(const ir::Graph& source, const std::vector<NamedTensor>& inputs,
                             const PairSettings& settings, const Services& services);
 

@@ -39,8 +39,8 @@ struct NodeReport {
   std::string pattern;  // unexplained only: where in the value the wrong elements lie, or ""
   std::string fault;  // unexplained only: where the replay first fails ("pass fuse-epilogue: ...")
   compare::Metrics metrics;
-  // Largest |difference| that came with the inputs, that was made here, and the first divided by the largest
-  // difference of an input (0 when no input differs).
+  // Largest |difference| that came with the inputs, that was made here, and the first divided by
+  // the largest difference of an input (0 when no input differs).
   double inherited = 0, local = 0, amplification = 0;
   std::optional<compare::Distance> eager_to_reference, compiled_to_reference;
 };
@@ -72,14 +72,14 @@ struct PairReport {
   compare::Verdict verdict = compare::Verdict::kIdentical;
   compare::Evidence evidence = compare::Evidence::kBits;
   std::vector<compare::Cause> causes;  // of all nodes, merged, without `upstream`
-  std::string fault_pass;              // unexplained: the first pass whose graph no longer replays, or ""
+  std::string fault_pass;  // unexplained: the first pass whose graph no longer replays, or ""
   std::optional<compare::ClassChanges> classes;
-  std::vector<NodeReport> nodes;    // in source order, materialised or not; no constants
-  std::vector<NodeReport> outputs;  // of the graph, in their order
-  std::string eager_order;          // "default", an order, or "declared"
+  std::vector<NodeReport> nodes;               // in source order, materialised or not; no constants
+  std::vector<NodeReport> outputs;             // of the graph, in their order
+  std::string eager_order;                     // "default", an order, or "declared"
   std::int64_t values = 0, values_differ = 0;  // materialised values, and those that differ
-  std::uint64_t max_ulp = 0;        // over them
-  std::size_t kernels_compiled = 0;             // by NVRTC in this run
+  std::uint64_t max_ulp = 0;                   // over them
+  std::size_t kernels_compiled = 0;            // by NVRTC in this run
   double seconds_compile = 0, seconds_run = 0;  // wall time, shown only with --timings
 };
 

@@ -46,7 +46,8 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
   if (arm == Arm::kReference)
     return interpret(source, bound, eager_recipes(source), ir::DType::kF64, context);
   if (arm == Arm::kEager && !settings.declared)
-    return interpret(source, bound, eager_recipes(source, settings.eager_order), ir::DType::kF32, context);
+    return interpret(source, bound, eager_recipes(source, settings.eager_order), ir::DType::kF32,
+                     context);
   DRIFTC_TRY(compiled, compile(source, settings, services));
   if (arm == Arm::kEager) {
     const SourceMap map =

@@ -45,8 +45,9 @@ class BoundaryWalk {
   std::vector<bool> seen_;
 };
 
-// A folded batch_norm carries the convolution's order in the compiled arm; for counterfactuals its eager side
-// needs one to go back to: that of the convolution. Evaluated unfolded, a batch_norm ignores it.
+// A folded batch_norm carries the convolution's order in the compiled arm; for counterfactuals its
+// eager side needs one to go back to: that of the convolution. Evaluated unfolded, a batch_norm
+// ignores it.
 void give_folded_norms_an_order(const ir::Graph& source, const ir::Node& node,
                                 const ir::NumericContract& contract, SourceMap& map) {
   if (contract.fold == ir::Fold::kNone) return;
@@ -142,7 +143,8 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
   }
   map.covers.resize(compiled.node_count());
   for (std::size_t i = 0; i < source.node_count(); ++i)
-    if (map.covered_by[i]) map.covers[map.covered_by[i]->index].push_back({static_cast<std::uint32_t>(i)});
+    if (map.covered_by[i])
+      map.covers[map.covered_by[i]->index].push_back({static_cast<std::uint32_t>(i)});
   BoundaryWalk walk(source, stops);
   for (std::size_t i = 0; i < map.values.size(); ++i) {
     Materialised& m = map.values[i];

@@ -126,7 +126,8 @@ std::string check_expectations(const Filetest& test, const std::string& output) 
       ++line;
     } else if (expectation.starts_with("// not:")) {
       const std::string text = after(expectation, "// not:");
-      if (find(text) != got.size()) return "found, but must not occur: " + text + "\nin:\n" + output;
+      if (find(text) != got.size())
+        return "found, but must not occur: " + text + "\nin:\n" + output;
     } else if (!expectation.empty()) {
       return "unknown expectation line: " + expectation;
     }

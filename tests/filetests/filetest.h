@@ -23,7 +23,8 @@ std::vector<std::string> filetest_paths(const std::string& folder);
 Filetest load_filetest(const std::string& path);
 // Compares output with the expectations; returns "" or a message with a diff. Blesses when asked.
 std::string check_expectations(const Filetest& test, const std::string& output);
-// Runs every file of tests/filetests/FOLDER as a doctest subcase through `run` (command, text, path).
+// Runs every file of tests/filetests/FOLDER as a doctest subcase through `run` (command, text,
+// path).
 void run_folder(const std::string& folder,
                 const std::function<std::string(const std::string& command, const Filetest&)>& run);
 

@@ -6,7 +6,8 @@
 
 using namespace driftc;
 
-// `roundtrip`: the printed graph, after checking that it parses to itself. `error`: the rendered message.
+// `roundtrip`: the printed graph, after checking that it parses to itself. `error`: the rendered
+// message.
 static std::string parse_command(const std::string& command, const tests::Filetest& test) {
   auto graph = ir::parse_graph(test.text, test.path);
   if (command == "error") {

@@ -1,5 +1,5 @@
-// Random networks under random passes: whatever the passes did, every value is proved, and eager under the
-// declared contracts is identical.
+// Random networks under random passes: whatever the passes did, every value is proved, and eager
+// under the declared contracts is identical.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -24,12 +24,14 @@ static void check_seed(std::uint64_t seed) {
     const std::string what = fmt::format("seed {} --passes {} --eager-order '{}' declared={}", seed,
                                          random.passes, random.eager_order, declared);
     REQUIRE_MESSAGE(report.ok(), what << "\n" << (report.ok() ? "" : report.error().render()));
-    const bool fine = declared ? report->values_differ == 0 && report->verdict == Verdict::kIdentical
-                               : report->verdict <= Verdict::kPrecision;
+    const bool fine = declared
+                          ? report->values_differ == 0 && report->verdict == Verdict::kIdentical
+                          : report->verdict <= Verdict::kPrecision;
     CHECK_MESSAGE(fine, what << ": " << name_of(report->verdict) << "\n"
                              << tests::findings(*report) << ir::print(g.graph));
-    // Integers below 2^24 have one right sum: no order, tile or fusion may change it. (Means and batch norms
-    // divide, so the exact part ends there; values that stay integers are held to it by compare == bits.)
+    // Integers below 2^24 have one right sum: no order, tile or fusion may change it. (Means and
+    // batch norms divide, so the exact part ends there; values that stay integers are held to it by
+    // compare == bits.)
   }
 }
 
@@ -53,7 +55,8 @@ TEST_SUITE("soak") {
   TEST_CASE("soak: 10,000 random networks" * doctest::skip()) {
     if (!tests::kernels_available("soak")) return;
     for (std::uint64_t seed = 1000; seed < 11000; ++seed) {
-      if (seed % 500 == 0) std::printf("soak: random networks, seed %llu\n", static_cast<unsigned long long>(seed));
+      if (seed % 500 == 0)
+        std::printf("soak: random networks, seed %llu\n", static_cast<unsigned long long>(seed));
       check_seed(seed);
     }
   }

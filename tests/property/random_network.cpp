@@ -35,7 +35,9 @@ class Generator {
     return static_cast<std::int64_t>(rng_.bits(counter_++) % static_cast<std::uint64_t>(n));
   }
   const ir::Shape& shape(ir::ValueId v) const { return graph_.value(v).type.shape; }
-  ir::ValueId any() { return values_[static_cast<std::size_t>(pick(static_cast<std::int64_t>(values_.size())))]; }
+  ir::ValueId any() {
+    return values_[static_cast<std::size_t>(pick(static_cast<std::int64_t>(values_.size())))];
+  }
 
   void fill_data(std::uint64_t seed, std::string_view name, std::span<float> out) {
     fill(data_ == DataKind::kIntegers   ? Distribution::kIntegers
@@ -44,14 +46,16 @@ class Generator {
                                         : Distribution::kRandom,
          seed, name, out);
     // Powers of two far from both ends: partial sums neither overflow nor become subnormal.
-    const float scale = data_ == DataKind::kHuge ? 0x1p20f : data_ == DataKind::kTiny ? 0x1p-20f : 1.0f;
+    const float scale = data_ == DataKind::kHuge   ? 0x1p20f
+                        : data_ == DataKind::kTiny ? 0x1p-20f
+                                                   : 1.0f;
     for (float& v : out) v *= scale;
   }
   ir::ValueId constant(std::string name, ir::Shape s) {
     ir::Tensor t(ir::DType::kF32, s);
     const std::string unique = graph_.fresh_name(name);
-    fill(data_ == DataKind::kIntegers ? Distribution::kIntegers : Distribution::kSymmetric, 7, unique,
-         t.data_mut<float>());
+    fill(data_ == DataKind::kIntegers ? Distribution::kIntegers : Distribution::kSymmetric, 7,
+         unique, t.data_mut<float>());
     return graph_.add_constant(unique, ir::Literal::dense(std::move(t)));
   }
   ir::ValueId positive(std::string name, ir::Shape s) {
@@ -86,9 +90,11 @@ class Generator {
         for (int tries = 0; tries < 4; ++tries) {
           const ir::ValueId other = any();
           if (shape(other) == shape(x))
-            return push(builder_.add(pick(4) == 0 ? ir::Op::kMul : ir::Op::kAdd, {x, other}, {}, "add"));
+            return push(
+                builder_.add(pick(4) == 0 ? ir::Op::kMul : ir::Op::kAdd, {x, other}, {}, "add"));
         }
-        return push(builder_.add(ir::Op::kAdd, {x, constant("b", {1, shape(x)[1], 1, 1})}, {}, "bias"));
+        return push(
+            builder_.add(ir::Op::kAdd, {x, constant("b", {1, shape(x)[1], 1, 1})}, {}, "bias"));
       }
       case 6:
         return push(builder_.add(pick(2) ? ir::Op::kMaxPool : ir::Op::kAvgPool, {x},
@@ -98,11 +104,13 @@ class Generator {
       case 7: {
         const ir::ValueId scaled =
             *builder_.add(ir::Op::kMul, {x, constant("m", {1, shape(x)[1], 1, 1})}, {}, "mul");
-        return push(builder_.add(ir::Op::kAdd, {scaled, constant("a", {1, shape(x)[1], 1, 1})}, {}, "axpy"));
+        return push(builder_.add(ir::Op::kAdd, {scaled, constant("a", {1, shape(x)[1], 1, 1})}, {},
+                                 "axpy"));
       }
       default:
         return push(builder_.add(ir::Op::kClip, {x},
-                                 {{"min", -0.5}, {"max", data_ == DataKind::kHuge ? 0x1p30 : 6.0}}, "clip"));
+                                 {{"min", -0.5}, {"max", data_ == DataKind::kHuge ? 0x1p30 : 6.0}},
+                                 "clip"));
     }
   }
 
@@ -116,13 +124,14 @@ class Generator {
     std::vector<ir::ValueId> operands = {x, constant("w", {k, c / groups, size, size})};
     if (pick(3) == 0) operands.push_back(constant("bias", {k}));
     const bool plain = size == 1 && pick(2) == 0;
-    push(builder_.add(ir::Op::kConv2d, operands,
-                      {{"groups", groups},
-                       {"stride", plain ? std::vector<std::int64_t>{1, 1} : two(2)},
-                       {"dilation", size == 3 && pick(5) == 0 ? two(2) : std::vector<std::int64_t>{1, 1}},
-                       {"pad", plain ? std::vector<std::int64_t>{0, 0, 0, 0}
-                                     : std::vector<std::int64_t>{pick(2), pick(2), pick(2), pick(2)}}},
-                      "conv"));
+    push(builder_.add(
+        ir::Op::kConv2d, operands,
+        {{"groups", groups},
+         {"stride", plain ? std::vector<std::int64_t>{1, 1} : two(2)},
+         {"dilation", size == 3 && pick(5) == 0 ? two(2) : std::vector<std::int64_t>{1, 1}},
+         {"pad", plain ? std::vector<std::int64_t>{0, 0, 0, 0}
+                       : std::vector<std::int64_t>{pick(2), pick(2), pick(2), pick(2)}}},
+        "conv"));
   }
 
   ir::ValueId classify(ir::ValueId x) {
@@ -153,7 +162,8 @@ RandomSettings random_settings(std::uint64_t seed) {
   for (const passes::PassInfo& pass : passes::all_passes())
     if (pass.on_in.all && rng.bits(n++) % 2 == 0) settings.passes += ",+" + std::string(pass.name);
   // One order for convolutions at a time; pools and matmuls keep theirs.
-  static constexpr const char* kOrders[] = {"", "", "rsc.fma", "crs.muladd", "crs.split2.fma", "crs.f64"};
+  static constexpr const char* kOrders[] = {"",       "", "rsc.fma", "crs.muladd", "crs.split2.fma",
+                                            "crs.f64"};
   settings.eager_order = kOrders[rng.bits(n++) % std::size(kOrders)];
   return settings;
 }

@@ -1,5 +1,5 @@
-// Random small networks of conv, batch_norm, add, relu, pool, concat and gemm, for property tests and soak runs.
-// The same seed makes the same graph everywhere.
+// Random small networks of conv, batch_norm, add, relu, pool, concat and gemm, for property tests
+// and soak runs. The same seed makes the same graph everywhere.
 #pragma once
 
 #include <cstdint>

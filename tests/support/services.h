@@ -8,8 +8,8 @@
 
 namespace driftc::tests {
 
-// NVRTC, or recorded PTX, behind the user's cache folder. Shared by all cases of the program, so that a kernel is
-// compiled once.
+// NVRTC, or recorded PTX, behind the user's cache folder. Shared by all cases of the program, so
+// that a kernel is compiled once.
 codegen::KernelCache& kernel_cache();
 runtime::ThreadPool& thread_pool();
 runtime::study::Services services();

@@ -29,7 +29,8 @@ std::vector<Include> includes_of(const std::string& folder) {
       ++number;
       if (!line.starts_with("#include \"")) continue;
       const std::size_t end = line.find('"', 10);
-      out.push_back({fs::relative(entry.path(), root).generic_string(), line.substr(10, end - 10), number});
+      out.push_back(
+          {fs::relative(entry.path(), root).generic_string(), line.substr(10, end - 10), number});
     }
   }
   return out;
@@ -65,12 +66,18 @@ TEST_CASE("includes follow the arrows between folders") {
 
 TEST_CASE("inside runtime: study sees the others, compare only tensors and contracts") {
   const std::map<std::string, std::set<std::string>> forbidden = {
-      {"runtime/compare", {"runtime/eager", "runtime/ptx", "runtime/cuda", "runtime/study", "passes", "codegen"}},
-      {"runtime/eager", {"runtime/ptx", "runtime/cuda", "runtime/study", "runtime/compare", "passes", "codegen"}},
-      {"runtime/ptx", {"runtime/eager", "runtime/cuda", "runtime/study", "runtime/compare", "passes", "codegen"}},
+      {"runtime/compare",
+       {"runtime/eager", "runtime/ptx", "runtime/cuda", "runtime/study", "passes", "codegen"}},
+      {"runtime/eager",
+       {"runtime/ptx", "runtime/cuda", "runtime/study", "runtime/compare", "passes", "codegen"}},
+      {"runtime/ptx",
+       {"runtime/eager", "runtime/cuda", "runtime/study", "runtime/compare", "passes", "codegen"}},
       // What eager, the exact reference and bounds share: plans of sums, windows, panels.
-      {"runtime/numeric", {"runtime/eager", "runtime/ptx", "runtime/study", "runtime/compare", "passes"}},
-      {"runtime/sums", {"runtime/eager", "runtime/numeric", "runtime/ptx", "runtime/study", "runtime/compare", "passes"}}};
+      {"runtime/numeric",
+       {"runtime/eager", "runtime/ptx", "runtime/study", "runtime/compare", "passes"}},
+      {"runtime/sums",
+       {"runtime/eager", "runtime/numeric", "runtime/ptx", "runtime/study", "runtime/compare",
+        "passes"}}};
   for (const Include& i : includes_of("runtime")) {
     const auto row = forbidden.find(second(i.file));
     if (row == forbidden.end()) continue;

@@ -1,5 +1,6 @@
-// Field reports as tests (kinds of the cases collected for driftc): each has a right value that can be worked out
-// by hand, and both arms must have it under no passes, default, strict and all passes.
+// Field reports as tests (kinds of the cases collected for driftc): each has a right value that can
+// be worked out by hand, and both arms must have it under no passes, default, strict and all
+// passes.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -19,7 +20,10 @@ struct Setting {
   const char* mode;
   const char* passes;
 };
-constexpr Setting kSettings[] = {{"", "none"}, {"default", ""}, {"strict", ""}, {"", "all"},
+constexpr Setting kSettings[] = {{"", "none"},
+                                 {"default", ""},
+                                 {"strict", ""},
+                                 {"", "all"},
                                  {"", "all,-fold-batchnorm,-bias-first"}};
 
 ir::Tensor tensor(ir::Shape shape, const std::function<float(std::int64_t)>& at) {
@@ -112,16 +116,17 @@ graph @g(%x: f32[1,1,4,4]) {
 
 TEST_CASE("case: sums of ones count the window (IREE-11630)") {
   if (!tests::kernels_available("case")) return;
-  expect_value(R"(gir 1
+  expect_value(
+      R"(gir 1
 graph @g(%x: f32[2,4,10,11]) {
   %w = constant f32[7,4,3,3] splat(1)
   %y = conv2d %x, %w {pad=[1,1,1,1]}
   return %y
 })",
-               {{"x", filled({2, 4, 10, 11}, 1)}}, [](std::int64_t i) {
-                 const std::int64_t q = i % 11, p = i / 11 % 10;
-                 return 4.0f * static_cast<float>((p == 0 || p == 9 ? 2 : 3) * (q == 0 || q == 10 ? 2 : 3));
-               });
+      {{"x", filled({2, 4, 10, 11}, 1)}}, [](std::int64_t i) {
+        const std::int64_t q = i % 11, p = i / 11 % 10;
+        return 4.0f * static_cast<float>((p == 0 || p == 9 ? 2 : 3) * (q == 0 || q == 10 ? 2 : 3));
+      });
   for (int k : {1, 31, 32, 33, 36, 1001})
     expect_value(fmt::format(R"(gir 1
 graph @g(%x: f32[1,{0},3,5]) {{
@@ -130,7 +135,8 @@ graph @g(%x: f32[1,{0},3,5]) {{
   return %y
 }})",
                              k),
-                 {{"x", filled({1, k, 3, 5}, 1)}}, [=](std::int64_t) { return static_cast<float>(k); });
+                 {{"x", filled({1, k, 3, 5}, 1)}},
+                 [=](std::int64_t) { return static_cast<float>(k); });
 }
 
 TEST_CASE("case: a hand-checkable 2x2 window with bias (IREE-20473)") {
@@ -167,7 +173,8 @@ graph @g(%x: f32[1,4,5,5]) {
 
 TEST_CASE("case: the addend is the convolution's own input (PT-62926)") {
   if (!tests::kernels_available("case")) return;
-  expect_value(R"(gir 1
+  expect_value(
+      R"(gir 1
 graph @g(%x: f32[1,1,8,8]) {
   %w = constant f32[1,1,1,1] {-1}
   %c = conv2d %x, %w
@@ -175,8 +182,8 @@ graph @g(%x: f32[1,1,8,8]) {
   %y = relu %s
   return %y
 })",
-               {{"x", tensor({1, 1, 8, 8}, [](std::int64_t i) { return static_cast<float>(i) - 20; })}},
-               [](std::int64_t) { return 0.0f; });
+      {{"x", tensor({1, 1, 8, 8}, [](std::int64_t i) { return static_cast<float>(i) - 20; })}},
+      [](std::int64_t) { return 0.0f; });
 }
 
 TEST_CASE("case: the addend is a slice of a concatenation (TRT-4854)") {
@@ -202,7 +209,8 @@ TEST_CASE("case: a residual is added once (JAX-22855)") {
   if (!tests::kernels_available("case")) return;
   // An identity convolution: centre tap of channel k reads channel k.
   std::string weights;
-  for (int i = 0; i < 8 * 8 * 9; ++i) weights += (i % 9 == 4 && i / 9 / 8 == i / 9 % 8) ? "1, " : "0, ";
+  for (int i = 0; i < 8 * 8 * 9; ++i)
+    weights += (i % 9 == 4 && i / 9 / 8 == i / 9 % 8) ? "1, " : "0, ";
   weights.resize(weights.size() - 2);
   expect_value("gir 1\ngraph @g(%x: f32[2,8,9,9]) {\n  %w = constant f32[8,8,3,3] {" + weights +
                    "}\n  %c = conv2d %x, %w {pad=[1,1,1,1]}\n  %y = add %c, %x\n  return %y\n}\n",
@@ -229,23 +237,29 @@ graph @g(%x: f32[3,0,16,16]) {
   %y = conv2d %x, %w, %b {stride=[2,1]}
   return %y
 })",
-               {{"x", ir::Tensor(ir::DType::kF32, {3, 0, 16, 16})}}, [](std::int64_t) { return 2.5f; });
+               {{"x", ir::Tensor(ir::DType::kF32, {3, 0, 16, 16})}},
+               [](std::int64_t) { return 2.5f; });
   expect_value(R"(gir 1
 graph @g(%x: f32[0,3,16,16]) {
   %w = constant f32[8,3,3,3] splat(1)
   %y = conv2d %x, %w {stride=[2,1]}
   return %y
 })",
-               {{"x", ir::Tensor(ir::DType::kF32, {0, 3, 16, 16})}}, [](std::int64_t) { return 0.0f; });
+               {{"x", ir::Tensor(ir::DType::kF32, {0, 3, 16, 16})}},
+               [](std::int64_t) { return 0.0f; });
 }
 
-TEST_CASE("case: asymmetric pads, strides and dilations of images that are not square (PT-37844, TVM-7090)") {
+TEST_CASE(
+    "case: asymmetric pads, strides and dilations of images that are not square (PT-37844, "
+    "TVM-7090)") {
   if (!tests::kernels_available("case")) return;
   struct Geometry {
     int h, w, r, s, sh, sw, dh, dw, top, left, bottom, right;
   };
-  for (const Geometry& g : {Geometry{20, 10, 3, 3, 1, 1, 1, 1, 0, 0, 0, 1}, Geometry{23, 40, 5, 5, 2, 1, 1, 1, 2, 0, 1, 3},
-                            Geometry{9, 17, 3, 3, 1, 2, 2, 1, 1, 3, 2, 0}, Geometry{7, 6, 1, 3, 3, 1, 1, 2, 0, 2, 1, 2}}) {
+  for (const Geometry& g : {Geometry{20, 10, 3, 3, 1, 1, 1, 1, 0, 0, 0, 1},
+                            Geometry{23, 40, 5, 5, 2, 1, 1, 1, 2, 0, 1, 3},
+                            Geometry{9, 17, 3, 3, 1, 2, 2, 1, 1, 3, 2, 0},
+                            Geometry{7, 6, 1, 3, 3, 1, 1, 2, 0, 2, 1, 2}}) {
     const int oh = (g.h + g.top + g.bottom - g.dh * (g.r - 1) - 1) / g.sh + 1;
     const int ow = (g.w + g.left + g.right - g.dw * (g.s - 1) - 1) / g.sw + 1;
     auto x_at = [&](int c, int p, int q) {
@@ -254,12 +268,16 @@ TEST_CASE("case: asymmetric pads, strides and dilations of images that are not s
     auto w_at = [&](int k, int c, int r, int s) { return (k * 5 + c * 3 + r * 2 + s) % 7 - 3; };
     std::string weights;
     for (int i = 0; i < 6 * 3 * g.r * g.s; ++i)
-      weights += std::to_string(w_at(i / (3 * g.r * g.s), i / (g.r * g.s) % 3, i / g.s % g.r, i % g.s)) + ", ";
+      weights +=
+          std::to_string(w_at(i / (3 * g.r * g.s), i / (g.r * g.s) % 3, i / g.s % g.r, i % g.s)) +
+          ", ";
     weights.resize(weights.size() - 2);
     expect_value(
-        fmt::format("gir 1\ngraph @g(%x: f32[1,3,{},{}]) {{\n  %w = constant f32[6,3,{},{}] {{{}}}\n  %y = conv2d "
-                    "%x, %w {{stride=[{},{}], dilation=[{},{}], pad=[{},{},{},{}]}}\n  return %y\n}}\n",
-                    g.h, g.w, g.r, g.s, weights, g.sh, g.sw, g.dh, g.dw, g.top, g.left, g.bottom, g.right),
+        fmt::format(
+            "gir 1\ngraph @g(%x: f32[1,3,{},{}]) {{\n  %w = constant f32[6,3,{},{}] {{{}}}\n  %y = "
+            "conv2d "
+            "%x, %w {{stride=[{},{}], dilation=[{},{}], pad=[{},{},{},{}]}}\n  return %y\n}}\n",
+            g.h, g.w, g.r, g.s, weights, g.sh, g.sw, g.dh, g.dw, g.top, g.left, g.bottom, g.right),
         {{"x", tensor({1, 3, g.h, g.w},
                       [&](std::int64_t i) {
                         const int n = static_cast<int>(i);
@@ -271,7 +289,8 @@ TEST_CASE("case: asymmetric pads, strides and dilations of images that are not s
           for (int c = 0; c < 3; ++c)
             for (int r = 0; r < g.r; ++r)
               for (int s = 0; s < g.s; ++s)
-                sum += w_at(k, c, r, s) * x_at(c, p * g.sh + r * g.dh - g.top, q * g.sw + s * g.dw - g.left);
+                sum += w_at(k, c, r, s) *
+                       x_at(c, p * g.sh + r * g.dh - g.top, q * g.sw + s * g.dw - g.left);
           return static_cast<float>(sum);
         });
   }
@@ -292,7 +311,8 @@ graph @g(%x: f32[1,1,2,2]) {{
   auto last = [&](const char* passes) {
     float value = 0;
     study::PairSettings s = tests::settings("", passes);
-    s.on_value = [&](const std::string&, const ir::Tensor& eager, const ir::Tensor& compiled, const ir::Tensor*) {
+    s.on_value = [&](const std::string&, const ir::Tensor& eager, const ir::Tensor& compiled,
+                     const ir::Tensor*) {
       CHECK(eager.data<float>()[0] == 0.0f);
       value = compiled.data<float>()[0];
     };
@@ -305,7 +325,8 @@ graph @g(%x: f32[1,1,2,2]) {{
     return value;
   };
   CHECK(last("none") == 0.0f);
-  // The bias starts the accumulator: one fma, and what is left is the rounding error of the product.
+  // The bias starts the accumulator: one fma, and what is left is the rounding error of the
+  // product.
   CHECK(last("none,+bias-first") == std::fma(0.1f, 0.1f, -product));
   CHECK(last("none,+bias-first") != 0.0f);
 }
@@ -346,11 +367,13 @@ graph @g(%x: f32[1,6,13,9]) {
   %y = conv2d %x, %w {pad=[1,1,1,1]}
   return %y
 })");
-  const std::vector<study::NamedTensor> inputs = {
-      {"x", tensor({1, 6, 13, 9}, [](std::int64_t i) { return static_cast<float>(i * 7 % 13 - 6); })}};
+  const std::vector<study::NamedTensor> inputs = {{"x", tensor({1, 6, 13, 9}, [](std::int64_t i) {
+                                                     return static_cast<float>(i * 7 % 13 - 6);
+                                                   })}};
   for (const char* block : {"32x32x18", "64x32x9", "64x64x18", "128x32x27"}) {
     const auto report = tests::compare(
-        graph, inputs, tests::settings("", "none,+choose-tiling", {std::string("choose-tiling.block=") + block}));
+        graph, inputs,
+        tests::settings("", "none,+choose-tiling", {std::string("choose-tiling.block=") + block}));
     CHECK_MESSAGE(report.verdict == Verdict::kIdentical, block << ": " << tests::findings(report));
   }
 }
@@ -378,9 +401,11 @@ graph @g(%x: f32[{0},16,7,7]) {{
     std::copy_n(sample.data<float>().begin(), size, data.begin());
     std::copy_n(sample.data<float>().begin(), size, data.end() - static_cast<std::ptrdiff_t>(size));
     study::PairSettings s = tests::settings("", "all", {"choose-tiling.batch-invariant=on"});
-    s.selection.enabled.erase(std::remove(s.selection.enabled.begin(), s.selection.enabled.end(), "split-k"),
-                              s.selection.enabled.end());
-    s.on_value = [&](const std::string& name, const ir::Tensor&, const ir::Tensor& compiled, const ir::Tensor*) {
+    s.selection.enabled.erase(
+        std::remove(s.selection.enabled.begin(), s.selection.enabled.end(), "split-k"),
+        s.selection.enabled.end());
+    s.on_value = [&](const std::string& name, const ir::Tensor&, const ir::Tensor& compiled,
+                     const ir::Tensor*) {
       if (name != "y") return;
       const auto y = compiled.data<float>();
       const std::size_t n = y.size() / static_cast<std::size_t>(batch);
@@ -403,5 +428,6 @@ graph @g(%x: f32[], %v: f32[4]) {
   %y = add %d, %s
   return %y
 })",
-               {{"x", filled(ir::Shape{}, 2)}, {"v", filled({4}, 7)}}, [](std::int64_t) { return 2.25f; });
+               {{"x", filled(ir::Shape{}, 2)}, {"v", filled({4}, 7)}},
+               [](std::int64_t) { return 2.25f; });
 }

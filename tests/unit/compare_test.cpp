@@ -22,7 +22,8 @@ ir::Tensor row(const std::vector<float>& values) {
 }  // namespace
 
 TEST_CASE("metrics: equal bits, NaN as one class, signed zeros apart") {
-  const Metrics m = measure(row({1, kNan, 0.0f, kInf}), row({1, float_of(0xFFC00001u), -0.0f, kInf}));
+  const Metrics m =
+      measure(row({1, kNan, 0.0f, kInf}), row({1, float_of(0xFFC00001u), -0.0f, kInf}));
   CHECK(m.mismatched == 1);
   CHECK(m.max_abs == 0);
   CHECK(m.max_ulp == 0);  // -0 and +0 are 0 ULP apart
@@ -31,7 +32,8 @@ TEST_CASE("metrics: equal bits, NaN as one class, signed zeros apart") {
 }
 
 TEST_CASE("metrics: distances and the worst elements") {
-  const Metrics m = measure(row({1, 2, -4, 0}), row({std::nextafter(1.0f, 2.0f), 2.5f, -4, 0x1p-149f}));
+  const Metrics m =
+      measure(row({1, 2, -4, 0}), row({std::nextafter(1.0f, 2.0f), 2.5f, -4, 0x1p-149f}));
   CHECK(m.mismatched == 3);
   CHECK(m.max_abs == 0.5);
   CHECK(m.max_rel == 1.0);  // 0 against the smallest subnormal
@@ -56,7 +58,8 @@ TEST_CASE("metrics: NaN and Inf are counted, not hidden in a norm") {
 
 TEST_CASE("metrics: integers are compared exactly") {
   const std::vector<std::int64_t> a = {1, 2, 9007199254740993}, b = {1, 5, 9007199254740992};
-  const Metrics m = measure(ir::Tensor::of<std::int64_t>({3}, a), ir::Tensor::of<std::int64_t>({3}, b));
+  const Metrics m =
+      measure(ir::Tensor::of<std::int64_t>({3}, a), ir::Tensor::of<std::int64_t>({3}, b));
   CHECK(m.mismatched == 2);
   CHECK(m.max_abs == 3);
 }
@@ -65,7 +68,8 @@ TEST_CASE("metrics: ULP distance is a metric") {
   const CounterRng rng(3, "ulp");
   auto ulp = [](std::uint32_t a, std::uint32_t b) { return std::llabs(ordered(a) - ordered(b)); };
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    const auto a = static_cast<std::uint32_t>(rng.bits(3 * i)), b = static_cast<std::uint32_t>(rng.bits(3 * i + 1)),
+    const auto a = static_cast<std::uint32_t>(rng.bits(3 * i)),
+               b = static_cast<std::uint32_t>(rng.bits(3 * i + 1)),
                c = static_cast<std::uint32_t>(rng.bits(3 * i + 2));
     CHECK(ulp(a, b) == ulp(b, a));
     CHECK(ulp(a, a) == 0);
@@ -77,7 +81,8 @@ TEST_CASE("metrics: ULP distance is a metric") {
 
 TEST_CASE("metrics: a class changes when another element becomes the largest") {
   const std::vector<float> a = {1, 3, 2, 5, 5, 0}, b = {1, 3, 2, 4, 5, 0};
-  const auto changes = class_changes(ir::Tensor::of<float>({2, 3}, a), ir::Tensor::of<float>({2, 3}, b));
+  const auto changes =
+      class_changes(ir::Tensor::of<float>({2, 3}, a), ir::Tensor::of<float>({2, 3}, b));
   REQUIRE(changes.has_value());
   CHECK(changes->changed == 1);  // ties go to the lower index
   CHECK(changes->samples == std::vector<std::int64_t>{1});
@@ -87,7 +92,8 @@ TEST_CASE("metrics: a class changes when another element becomes the largest") {
 TEST_CASE("verdict: rungs are ordered, not-compiled loses") {
   CHECK(worse(Verdict::kOrder, Verdict::kPrecision) == Verdict::kPrecision);
   CHECK(worse(Verdict::kNotCompiled, Verdict::kIdentical) == Verdict::kIdentical);
-  for (const char* name : {"identical", "order", "precision", "algorithm", "unexplained", "invalid", "not-compiled"})
+  for (const char* name :
+       {"identical", "order", "precision", "algorithm", "unexplained", "invalid", "not-compiled"})
     CHECK(name_of(*parse_verdict(name)) == name);
 }
 
@@ -101,9 +107,10 @@ TEST_CASE("verdict: one part of a contract at a time") {
     const char* order;
     CauseKind kind;
   };
-  for (const Row& row : {Row{ContractPart::kAssociation, "crs.muladd+bias.first", CauseKind::kReductionOrder},
-                         Row{ContractPart::kBiasPoint, "rsc.split2.muladd+bias.stored", CauseKind::kReductionOrder},
-                         Row{ContractPart::kArithmetic, "rsc.split2.fma+bias.first", CauseKind::kContraction}}) {
+  for (const Row& row :
+       {Row{ContractPart::kAssociation, "crs.muladd+bias.first", CauseKind::kReductionOrder},
+        Row{ContractPart::kBiasPoint, "rsc.split2.muladd+bias.stored", CauseKind::kReductionOrder},
+        Row{ContractPart::kArithmetic, "rsc.split2.fma+bias.first", CauseKind::kContraction}}) {
     const ir::NumericContract reset = with_part(compiled, eager, row.part);
     CHECK(to_string(*reset.order) == row.order);
     CHECK(reset.contract);

@@ -1,10 +1,11 @@
+#include "ir/numeric.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
 
-#include "ir/numeric.h"
 #include "ir/support/rng.h"
 #include "ir/text.h"
 
@@ -13,8 +14,9 @@ using namespace driftc::ir;
 
 TEST_CASE("orders: text round trip") {
   for (const char* text :
-       {"crs.fma", "rsc.muladd+bias.first", "c16rs.kpad4.skip.split4p.lanes8.acc2.tile16.kahan+bias.last",
-        "k.split3.fma+bias.stored", "hw.lanes32.add", "k.split8a.fma", "crs.f64",
+       {"crs.fma", "rsc.muladd+bias.first",
+        "c16rs.kpad4.skip.split4p.lanes8.acc2.tile16.kahan+bias.last", "k.split3.fma+bias.stored",
+        "hw.lanes32.add", "k.split8a.fma", "crs.f64",
         "rsc.kpad8.mma(sm_90,tf32,m16n8k8,rna)+bias.stored", "k.mma(sm_80,f16,m16n8k16)"}) {
     auto order = parse_order(text);
     REQUIRE_MESSAGE(order.ok(), text);
@@ -28,17 +30,18 @@ TEST_CASE("orders: errors carry the column") {
     int column;
     const char* message;
   };
-  for (const Row& row : {Row{"", 1, "unknown walk: expected crs, rsc, cNrs, k or hw"},
-                         Row{"crs", 4, "expected '.' and the next part of the order"},
-                         Row{"crs.fmax", 5, "unknown part of an order"},
-                         Row{"crs.lanes3.fma", 11, "lanes must be a power of two"},
-                         Row{"crs.tile4.split2.fma", 11,
-                             "the parts of an order come in the order kpad, skip, split, lanes, acc, tile"},
-                         Row{"crs.fma+bias.middle", 8, "unexpected text after the order"},
-                         Row{"crs.split0.fma", 10, "expected a count from 1 to 1048576"},
-                         Row{"crs.add", 8, "'add' has no products: it fits 'hw' and 'k' only"},
-                         Row{"k.mma(sm_91,f16,m16n8k8)", 7,
-                             "unknown tensor-core architecture: sm_70, sm_75, sm_80, sm_89, sm_90, sm_100"}}) {
+  for (const Row& row :
+       {Row{"", 1, "unknown walk: expected crs, rsc, cNrs, k or hw"},
+        Row{"crs", 4, "expected '.' and the next part of the order"},
+        Row{"crs.fmax", 5, "unknown part of an order"},
+        Row{"crs.lanes3.fma", 11, "lanes must be a power of two"},
+        Row{"crs.tile4.split2.fma", 11,
+            "the parts of an order come in the order kpad, skip, split, lanes, acc, tile"},
+        Row{"crs.fma+bias.middle", 8, "unexpected text after the order"},
+        Row{"crs.split0.fma", 10, "expected a count from 1 to 1048576"},
+        Row{"crs.add", 8, "'add' has no products: it fits 'hw' and 'k' only"},
+        Row{"k.mma(sm_91,f16,m16n8k8)", 7,
+            "unknown tensor-core architecture: sm_70, sm_75, sm_80, sm_89, sm_90, sm_100"}}) {
     auto order = parse_order(row.text);
     REQUIRE_MESSAGE(!order.ok(), row.text);
     CHECK(order.error().message == row.message);
@@ -56,14 +59,16 @@ TEST_CASE("denote: hand-made programs") {
   auto program = [](const char* text, ReductionExtent e, std::vector<char> pad = {}) {
     std::unique_ptr<bool[]> flags(new bool[pad.size()]);
     std::copy(pad.begin(), pad.end(), flags.get());
-    const SumProgram p = denote(*parse_order(text), e, std::span<const bool>(flags.get(), pad.size()));
+    const SumProgram p =
+        denote(*parse_order(text), e, std::span<const bool>(flags.get(), pad.size()));
     std::string out;
     for (const auto& chain : p.chains) {
       out += chain.starts_with_bias ? "[b" : "[";
       for (auto leaf : chain.leaves) out += " " + std::to_string(leaf);
       out += "]";
     }
-    for (const auto& a : p.additions) out += std::to_string(a.to) + "+=" + std::to_string(a.from) + ";";
+    for (const auto& a : p.additions)
+      out += std::to_string(a.to) + "+=" + std::to_string(a.from) + ";";
     return out;
   };
   const ReductionExtent e{3, 1, 2};

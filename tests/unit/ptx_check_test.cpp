@@ -26,10 +26,11 @@ std::string checked(const std::string& text, const Seeded& how = {}) {
     args.add(at);
     if (how.track_output) memory.track_writes(at);
     ThreadPool pool(1);
-    auto result = ptx::launch(
-        *program,
-        {.grid = {how.blocks, 1, 1}, .block = {how.threads, 1, 1}, .dynamic_shared_bytes = how.shared},
-        args.bytes(), memory, pool, {.check = how.check});
+    auto result = ptx::launch(*program,
+                              {.grid = {how.blocks, 1, 1},
+                               .block = {how.threads, 1, 1},
+                               .dynamic_shared_bytes = how.shared},
+                              args.bytes(), memory, pool, {.check = how.check});
     std::string got = result.ok() ? "" : result.error().render();
     // Addresses of buffers differ from run to run.
     const std::string mark = "global address ";
@@ -44,9 +45,9 @@ std::string checked(const std::string& text, const Seeded& how = {}) {
 }
 
 std::string cuda(const std::string& body, const Seeded& how = {}) {
-  auto text = compile_cuda("extern \"C\" __global__ void k(const float* in, float* out) {\n" + body +
-                               "\n}\n",
-                           "compute_90", {"-lineinfo"});
+  auto text = compile_cuda(
+      "extern \"C\" __global__ void k(const float* in, float* out) {\n" + body + "\n}\n",
+      "compute_90", {"-lineinfo"});
   return text ? checked(*text, how) : std::string("skipped");
 }
 
@@ -72,20 +73,21 @@ std::string ptx_kernel(const std::string& body) {
   ld.param.u64 %rd1, [in];
   ld.param.u64 %rd2, [out];
   add.s64 %rd4, %rd2, %rd3;
-)" + body + "\n  ret;\n}\n";
+)" + body +
+         "\n  ret;\n}\n";
 }
 
 }  // namespace
 
 TEST_CASE("ptx check: a missing barrier is a race, with both threads") {
-  const std::string head =
-      "  __shared__ float s[64]; int t = threadIdx.x; s[t] = in[t];\n";
+  const std::string head = "  __shared__ float s[64]; int t = threadIdx.x; s[t] = in[t];\n";
   const std::string tail = "\n  out[t] = s[63 - t];";
   const std::string healthy = cuda(head + "  __syncthreads();" + tail);
   CHECK((healthy.empty() || healthy == "skipped"));
   const std::string report = cuda(head + tail);
-  CHECK(has(report, "kernel 'k', block (0,0,0), thread (0,0,0): race: read of 4 bytes at shared "
-                    "address 0xfc, written by thread (63,0,0) since the last barrier"));
+  CHECK(has(report,
+            "kernel 'k', block (0,0,0), thread (0,0,0): race: read of 4 bytes at shared "
+            "address 0xfc, written by thread (63,0,0) since the last barrier"));
   CHECK(has(report, "CUDA source"));
   CHECK(has(report, ":4"));
   CHECK(has(report, "byte 252 of 256"));
@@ -99,8 +101,9 @@ TEST_CASE("ptx check: a missing barrier is a race, with both threads") {
             "race: write of 4 bytes at shared address"));
   // A tree that adds in place is healthy.
   const std::string tree =
-      cuda(head + "  __syncthreads();\n  for (int k = 32; k > 0; k /= 2) {\n"
-                  "    if (t < k) s[t] += s[t + k];\n    __syncthreads();\n  }\n  out[t] = s[0];");
+      cuda(head +
+           "  __syncthreads();\n  for (int k = 32; k > 0; k /= 2) {\n"
+           "    if (t < k) s[t] += s[t + k];\n    __syncthreads();\n  }\n  out[t] = s[0];");
   CHECK((tree.empty() || tree == "skipped"));
 }
 
@@ -138,10 +141,10 @@ TEST_CASE("ptx check: registers never written on a thread's path") {
 }
 
 TEST_CASE("ptx check: off by one and misaligned") {
-  const std::string shared =
-      cuda("  extern __shared__ float s[]; int t = threadIdx.x; s[t + 1] = in[t];\n"
-           "  __syncthreads(); out[t] = s[t + 1];",
-           {.shared = 256});
+  const std::string shared = cuda(
+      "  extern __shared__ float s[]; int t = threadIdx.x; s[t + 1] = in[t];\n"
+      "  __syncthreads(); out[t] = s[t + 1];",
+      {.shared = 256});
   CHECK(has(shared, "thread (63,0,0): out-of-bounds write of 4 bytes at shared address 0x100"));
   CHECK(has(shared, "shared memory of the block: 256 bytes, 0 bytes behind its end"));
   const std::string global = cuda("  int t = threadIdx.x; out[t] = in[t + 1];");
@@ -172,9 +175,9 @@ TEST_CASE("ptx check: atomics and plain accesses to one address") {
                  "  __syncthreads(); atomicAdd(&s, in[t]); if (t == 5) out[0] = s;"),
             "atomic and plain accesses mixed: read of 4 bytes at shared address 0x0, accessed the "
             "other way by thread"));
-  const std::string healthy =
-      cuda("  __shared__ float s; int t = threadIdx.x; if (t == 0) s = 0.0f;\n"
-           "  __syncthreads(); atomicAdd(&s, in[t]); __syncthreads(); if (t == 5) out[0] = s;");
+  const std::string healthy = cuda(
+      "  __shared__ float s; int t = threadIdx.x; if (t == 0) s = 0.0f;\n"
+      "  __syncthreads(); atomicAdd(&s, in[t]); __syncthreads(); if (t == 5) out[0] = s;");
   CHECK((healthy.empty() || healthy == "skipped"));
   CHECK(has(cuda("  int t = threadIdx.x; if (t == 3) out[0] = 1.0f; atomicAdd(out, in[t]);",
                  {.track_output = false}),

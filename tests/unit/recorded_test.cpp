@@ -20,12 +20,15 @@ TEST_CASE("recorded PTX: the shipped examples compare without a compiler") {
   const study::Services services{cache, tests::thread_pool(), {}};
   for (const char* mode : {"default", "strict"}) {
     auto report = study::pair_run(*digits, {{"image", *images}}, tests::settings(mode), services);
-    CHECK_MESSAGE(report.ok(), "stale, run ./dev record: " << (report.ok() ? "" : report.error().render()));
+    CHECK_MESSAGE(report.ok(),
+                  "stale, run ./dev record: " << (report.ok() ? "" : report.error().render()));
     if (report.ok()) CHECK(report->verdict <= runtime::compare::Verdict::kOrder);
   }
   const ir::Graph block = tests::zoo("residual-block");
-  auto report = study::pair_run(block, tests::random_inputs(block, 0), tests::settings("default"), services);
-  CHECK_MESSAGE(report.ok(), "stale, run ./dev record: " << (report.ok() ? "" : report.error().render()));
+  auto report =
+      study::pair_run(block, tests::random_inputs(block, 0), tests::settings("default"), services);
+  CHECK_MESSAGE(report.ok(),
+                "stale, run ./dev record: " << (report.ok() ? "" : report.error().render()));
   CHECK(cache.counters().compiled == 0);
   CHECK(cache.counters().recorded > 0);
 }

@@ -16,10 +16,12 @@ namespace driftc::tests {
 
 namespace {
 
-// After the last case: how many kernels NVRTC compiled for this run, by this program and by the driftc processes
-// it started. A cold run must stay below the limit, or the tests grow slow without anyone noticing.
+// After the last case: how many kernels NVRTC compiled for this run, by this program and by the
+// driftc processes it started. A cold run must stay below the limit, or the tests grow slow without
+// anyone noticing.
 struct KernelCount : doctest::IReporter {
-  static constexpr std::size_t kLimit = 450;  // certify plants about 90 of them, each in a text of its own
+  static constexpr std::size_t kLimit =
+      450;  // certify plants about 90 of them, each in a text of its own
   std::size_t before = 0;
 
   const doctest::ContextOptions& options;
@@ -138,9 +140,10 @@ std::string findings(const study::PairReport& report) {
   std::string out;
   for (const study::NodeReport& node : report.nodes) {
     if (node.verdict == runtime::compare::Verdict::kIdentical || !node.materialised) continue;
-    out += fmt::format("{}: {} [{} ulp] {} {}", node.name, name_of(node.verdict), node.metrics.max_ulp,
-                       node.compiled_contract, node.fault);
-    for (const auto& cause : node.causes) out += fmt::format(" {} ({})", name_of(cause.kind), cause.detail);
+    out += fmt::format("{}: {} [{} ulp] {} {}", node.name, name_of(node.verdict),
+                       node.metrics.max_ulp, node.compiled_contract, node.fault);
+    for (const auto& cause : node.causes)
+      out += fmt::format(" {} ({})", name_of(cause.kind), cause.detail);
     out += "\n";
   }
   return out;

@@ -10,8 +10,8 @@ using namespace driftc;
 using runtime::compare::Verdict;
 namespace study = runtime::study;
 
-static const char* const kModels[] = {"residual-block", "bottleneck-block", "depthwise-block", "lenet",
-                                      "mlp"};
+static const char* const kModels[] = {"residual-block", "bottleneck-block", "depthwise-block",
+                                      "lenet", "mlp"};
 
 static void expect_at_most_order(const study::PairReport& report, const std::string& what) {
   const bool fine = report.verdict == Verdict::kIdentical || report.verdict == Verdict::kOrder;
@@ -27,8 +27,8 @@ TEST_CASE("study: no passes and strict are identical, default is order at most")
       const auto report = tests::compare(
           graph, inputs,
           mode == std::string("none") ? tests::settings("default", "none") : tests::settings(mode));
-      CHECK_MESSAGE(report.verdict == Verdict::kIdentical, model << " " << mode << ": "
-                                                                 << tests::findings(report));
+      CHECK_MESSAGE(report.verdict == Verdict::kIdentical,
+                    model << " " << mode << ": " << tests::findings(report));
       CHECK(report.values_differ == 0);
     }
     expect_at_most_order(tests::compare(graph, inputs, tests::settings("default")), model);
@@ -40,12 +40,13 @@ TEST_CASE("study: the declared order is identical in every mode and with every p
   for (const char* model : kModels) {
     const ir::Graph graph = tests::zoo(model);
     const auto inputs = tests::random_inputs(graph, 2);
-    for (auto& s : {tests::settings("default"), tests::settings("strict"), tests::settings("", "all"),
-                    tests::settings("", "none")}) {
+    for (auto& s : {tests::settings("default"), tests::settings("strict"),
+                    tests::settings("", "all"), tests::settings("", "none")}) {
       study::PairSettings declared = s;
       declared.declared = true;
       const auto report = tests::compare(graph, inputs, declared);
-      CHECK_MESSAGE(report.verdict == Verdict::kIdentical, model << ": " << tests::findings(report));
+      CHECK_MESSAGE(report.verdict == Verdict::kIdentical,
+                    model << ": " << tests::findings(report));
       CHECK(report.values_differ == 0);
     }
   }
@@ -59,7 +60,8 @@ graph @g(%a: f32[5,7], %b: f32[7,6], %c: f32[1,6]) {
   return %y
 }
 )");
-  const auto report = tests::compare(graph, tests::random_inputs(graph, 1), tests::settings("default"));
+  const auto report =
+      tests::compare(graph, tests::random_inputs(graph, 1), tests::settings("default"));
   CHECK_MESSAGE(report.verdict == Verdict::kOrder, tests::findings(report));
   CHECK(report.nodes[0].compiled_contract.find("contract=on") != std::string::npos);
 }
@@ -94,8 +96,7 @@ TEST_CASE("study: a wrong input is an error that names it") {
 TEST_CASE("study: passes broken on purpose come out unexplained, and are named") {
   if (!tests::kernels_available("broken passes")) return;
   // Each graph gives the broken pass something to break.
-  const std::map<std::string_view, const char*> graphs = {
-      {"conv1x1-as-matmul", R"(gir 1
+  const std::map<std::string_view, const char*> graphs = {{"conv1x1-as-matmul", R"(gir 1
 graph @g(%x: f32[1,8,8,8]) {
   %w = constant f32[16,8,1,1] random(seed=1, he)
   %v = constant f32[16,16,3,3] random(seed=2, he)
@@ -103,7 +104,7 @@ graph @g(%x: f32[1,8,8,8]) {
   %y = conv2d %c, %v {pad=[1,1,1,1]}
   return %y
 })"},
-      {"fuse-epilogue", R"(gir 1
+                                                          {"fuse-epilogue", R"(gir 1
 graph @g(%x: f32[1,8,8,8]) {
   %w = constant f32[8,8,3,3] random(seed=1, he)
   %c = conv2d %x, %w {pad=[1,1,1,1]}
@@ -112,7 +113,7 @@ graph @g(%x: f32[1,8,8,8]) {
   %y = relu %s
   return %y
 })"},
-      {"fold-batchnorm", R"(gir 1
+                                                          {"fold-batchnorm", R"(gir 1
 graph @g(%x: f32[1,4,8,8]) {
   %w = constant f32[8,4,3,3] random(seed=1, he)
   %scale = constant f32[8] splat(2)
@@ -132,7 +133,8 @@ graph @g(%x: f32[1,4,8,8]) {
     s.pass_table = table;
     const auto report = tests::compare(graph, tests::random_inputs(graph, 5), s);
     CHECK_MESSAGE(report.verdict == Verdict::kUnexplained, what << ": " << name_of(report.verdict));
-    CHECK_MESSAGE(report.fault_pass == broken.replaces, what << ": blames '" << report.fault_pass << "'");
+    CHECK_MESSAGE(report.fault_pass == broken.replaces,
+                  what << ": blames '" << report.fault_pass << "'");
     // The healthy twin is not accused.
     s.pass_table = {};
     expect_at_most_order(tests::compare(graph, tests::random_inputs(graph, 5), s), what);

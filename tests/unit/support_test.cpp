@@ -6,7 +6,8 @@
 using namespace driftc;
 
 TEST_CASE("fma_rn rounds once") {
-  // An unfused pair and a fused operation through double both give 1 (architecture.md, PTX executor).
+  // An unfused pair and a fused operation through double both give 1 (architecture.md, PTX
+  // executor).
   volatile float a = 0x1.b11b1p-20f, b = 0x1.2ea2p-5f, c = 1.0f;
   CHECK(fma_rn(float{a}, float{b}, float{c}) == 0x1.000002p+0f);
   CHECK(add_rn(mul_rn(float{a}, float{b}), float{c}) == 1.0f);
