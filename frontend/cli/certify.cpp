@@ -13,6 +13,10 @@ namespace {
 constexpr std::array kCertifyRows = {
     OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 20"},
     OptionRow{"--shapes", "N", "models, 1 to 6; default 6"},
+    OptionRow{"--fault", "TEXT",
+              "only faults with TEXT in their name or level, like 'halo' or "
+              "'launch arguments'; repeatable",
+              true},
     OptionRow{"--device", "NAME", "device profile; default h200"}};
 const OptionGroup kCertifyOptions{"size", kCertifyRows};
 
@@ -26,6 +30,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   runtime::study::CertifySettings settings;
   settings.seeds = static_cast<int>(seeds.value_or(settings.seeds));
   settings.shapes = static_cast<int>(shapes.value_or(settings.shapes));
+  settings.faults = arguments.all("--fault");
   settings.device = device;
   const auto cache = open_kernel_cache(context.settings);
   runtime::ThreadPool pool(static_cast<int>(threads.value_or(0)));
@@ -49,7 +54,8 @@ Command certify_command() {
            "plants faults and harmless changes; says what each comparer finds and whom it accuses",
            {},
            {kCertifyOptions, kJsonOption, kThreadOptions},
-           {"driftc certify", "driftc certify --seeds 1 --shapes 2 --json certify.json"},
+           {"driftc certify", "driftc certify --seeds 1 --shapes 2 --json certify.json",
+            "driftc certify --fault halo --fault 'memory plan'"},
            {"exit: 1 when driftc misses a fault or accuses a healthy result, when driftc-judge "
             "accuses one, misses",
             "a fault in f32, or under TF32 one of more than twice the accumulation bound"}},

@@ -138,8 +138,9 @@ std::vector<double> accumulation_bound(const ir::Graph& graph,
 
 class Certifier {
  public:
-  Certifier(const CertifySettings& settings, const Services& services)
-      : settings_(settings), services_(services) {
+  Certifier(const CertifySettings& settings, std::vector<const FaultKind*> kinds,
+            const Services& services)
+      : settings_(settings), kinds_(std::move(kinds)), services_(services) {
     auto add = [&](std::string name) {
       ComparerScore score;
       score.name = std::move(name);
@@ -148,7 +149,7 @@ class Certifier {
     add("driftc");
     add("driftc-judge");
     for (const auto& tool : compare::emulated_comparers()) add(std::string(tool.name));
-    report_.kinds = static_cast<int>(fault_kinds().size());
+    report_.kinds = static_cast<int>(kinds_.size());
     report_.seeds = settings.seeds;
     report_.shapes = std::min(settings.shapes, kCertifyShapes);
   }
@@ -163,8 +164,8 @@ class Certifier {
                                            seed + 1, settings_.seeds, precision.name));
           DRIFTC_CHECK(one(shape, static_cast<std::uint64_t>(seed), precision));
         }
-    for (const FaultKind& kind : fault_kinds())
-      if (!effective_.contains(kind.name)) report_.never_effective.push_back(kind.name);
+    for (const FaultKind* kind : kinds_)
+      if (!effective_.contains(kind->name)) report_.never_effective.push_back(kind->name);
     return std::move(report_);
   }
 
@@ -231,9 +232,9 @@ class Certifier {
     DRIFTC_TRY(base, run_pair(subject, subject.model.inputs, kFaultBase, only_precision, true));
     if (base.failed) return internal_error("the healthy base does not pass checked mode");
     DRIFTC_TRY(base_nan, run_pair(subject, subject.nan_inputs, kFaultBase, only_precision, false));
-    for (const FaultKind& kind : fault_kinds())
-      DRIFTC_CHECK(plant(kind, subject, precision, kind.nan_input ? base_nan : base,
-                         kind.nan_input ? pending_nan : pending));
+    for (const FaultKind* kind : kinds_)
+      DRIFTC_CHECK(plant(*kind, subject, precision, kind->nan_input ? base_nan : base,
+                         kind->nan_input ? pending_nan : pending));
     DRIFTC_CHECK(ask_judge(subject, subject.model.inputs, pending, precision));
     DRIFTC_CHECK(ask_judge(subject, subject.nan_inputs, pending_nan, precision));
     return {};
@@ -343,6 +344,7 @@ class Certifier {
   }
 
   const CertifySettings& settings_;
+  const std::vector<const FaultKind*> kinds_;
   const Services& services_;
   CertifyReport report_;
   std::set<std::string> effective_;  // names of kinds that changed something
@@ -358,7 +360,8 @@ bool CertifyReport::holds() const {
 }
 
 Result<CertifyReport> certify(const CertifySettings& settings, const Services& services) {
-  return Certifier(settings, services).run();
+  DRIFTC_TRY(kinds, chosen_faults(settings.faults));
+  return Certifier(settings, std::move(kinds), services).run();
 }
 
 }  // namespace driftc::runtime::study

@@ -435,4 +435,21 @@ const std::vector<FaultKind>& fault_kinds() {
   return kinds;
 }
 
+Result<std::vector<const FaultKind*>> chosen_faults(const std::vector<std::string>& parts) {
+  std::vector<std::string> names;
+  for (const FaultKind& kind : fault_kinds()) names.push_back(kind.name);
+  const auto is = [](const FaultKind& kind, const std::string& part) {
+    return kind.name.find(part) != std::string::npos || kind.level.find(part) != std::string::npos;
+  };
+  for (const std::string& part : parts)
+    if (std::ranges::none_of(fault_kinds(), [&](const auto& kind) { return is(kind, part); }))
+      return input_error("no fault is called '" + part + "'", name_hint(part, names));
+  std::vector<const FaultKind*> chosen;
+  for (const FaultKind& kind : fault_kinds())
+    if (parts.empty() ||
+        std::ranges::any_of(parts, [&](const std::string& part) { return is(kind, part); }))
+      chosen.push_back(&kind);
+  return chosen;
+}
+
 }  // namespace driftc::runtime::study

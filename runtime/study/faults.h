@@ -32,5 +32,7 @@ struct FaultKind {
   bool declaration = false;  // what runs is right: only source replay can object
 };
 const std::vector<FaultKind>& fault_kinds();
+// Kinds whose name or level contains one of `parts`; all of them when there are no parts.
+Result<std::vector<const FaultKind*>> chosen_faults(const std::vector<std::string>& parts);
 
 }  // namespace driftc::runtime::study

@@ -1,4 +1,4 @@
-// ONNX's own test cases. `./dev test` runs all of them in the interpreter and a few compiled;
+// ONNX's own test cases. `./dev test` runs all of them in the interpreter and a dozen compiled;
 // `./dev conformance` runs all in both forms and prints the table.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ using namespace driftc::conformance;
 
 namespace {
 
-constexpr int kLeastPassed = 180;
+constexpr int kLeastPassed = 446;
 const std::string kPage = std::string(DRIFTC_SOURCE_DIR) + "/docs/onnx.md";
 
 const std::vector<Case>& cases() {
@@ -69,7 +69,7 @@ TEST_CASE("conformance: one case of each operator, compiled") {
   std::set<std::string> seen;
   std::size_t kernels = 0;
   for (const Case& c : cases()) {
-    if (!c.skip.empty() || c.operators.size() != 1 || kernels >= 40) continue;
+    if (!c.skip.empty() || c.operators.size() != 1 || kernels >= 12) continue;
     if (!seen.insert(c.operators[0]).second) continue;
     const Outcome outcome = run(c, Form::kCompiled);
     kernels += outcome.kernels;

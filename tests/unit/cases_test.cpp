@@ -20,11 +20,7 @@ struct Setting {
   const char* mode;
   const char* passes;
 };
-constexpr Setting kSettings[] = {{"", "none"},
-                                 {"default", ""},
-                                 {"strict", ""},
-                                 {"", "all"},
-                                 {"", "all,-fold-batchnorm,-bias-first"}};
+constexpr Setting kSettings[] = {{"", "none"}, {"default", ""}, {"strict", ""}, {"", "all"}};
 
 ir::Tensor tensor(ir::Shape shape, const std::function<float(std::int64_t)>& at) {
   ir::Tensor t(ir::DType::kF32, std::move(shape));

@@ -15,11 +15,13 @@ namespace study = runtime::study;
 
 namespace {
 
-study::CertifyReport certified(int seeds, int shapes, int precisions) {
+study::CertifyReport certified(int seeds, int shapes, int precisions,
+                               std::vector<std::string> faults = {}) {
   study::CertifySettings settings;
   settings.seeds = seeds;
   settings.shapes = shapes;
   settings.precisions = precisions;
+  settings.faults = std::move(faults);
   settings.device = tests::device();
   auto report = study::certify(settings, tests::services());
   REQUIRE_MESSAGE(report.ok(), (report.ok() ? "" : report.error().render()));
@@ -35,7 +37,10 @@ void expect_the_checker_to_hold(const study::CertifyReport& report) {
   CHECK(own.false_alarms == 0);
   CHECK(judge.found_f32 == judge.faults_f32);
   CHECK(judge.false_alarms == 0);
-  // No fixed tolerance does as well: each misses a fault or accuses somebody.
+}
+
+// No fixed tolerance does as well: each misses a fault or accuses somebody.
+void expect_no_other_to_hold(const study::CertifyReport& report) {
   for (std::size_t i = 2; i < report.comparers.size(); ++i) {
     const study::ComparerScore& tool = report.comparers[i];
     CHECK_MESSAGE((tool.found < tool.faults || tool.false_alarms > 0), tool.name);
@@ -46,11 +51,16 @@ void expect_the_checker_to_hold(const study::CertifyReport& report) {
 
 TEST_CASE("certify: every planted fault is found, nobody healthy is accused") {
   if (!tests::kernels_available("certify")) return;
-  const study::CertifyReport report = certified(1, 1, 2);
+  // Some of the faults planted in CUDA text, and f32 alone: each is a text of its own for NVRTC.
+  // All of them, and TF32, are in soak.
+  const study::CertifyReport report =
+      certified(1, 1, 1,
+                {"graph", "declar", "constant", "lowering", "launch", "memory", "halo", "bias",
+                 "element off", "dropped", "swallowed", "barrier", "accumulator"});
   expect_the_checker_to_hold(report);
   // A run that plants nothing would hold as well.
-  CHECK(report.faults > 40);
-  CHECK(report.healthy == 24);
+  CHECK(report.faults >= 14);
+  CHECK(report.healthy == 12);
   std::ifstream file(DRIFTC_SOURCE_DIR "/docs/schema/certify-1.json");
   REQUIRE(file.good());
   CHECK(tests::schema_faults(frontend::Json::parse(file), frontend::certify_json(report, 0)) == "");
@@ -80,6 +90,7 @@ TEST_SUITE("soak") {
     if (!tests::kernels_available("certify")) return;
     const study::CertifyReport report = certified(20, 6, 3);
     expect_the_checker_to_hold(report);
+    expect_no_other_to_hold(report);
     CHECK(report.faults > 8000);
     CHECK(report.never_effective.empty());
   }

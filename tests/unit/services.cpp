@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,9 +21,10 @@ namespace {
 // driftc processes it started. A cold run must stay below the limit, or the tests grow slow without
 // anyone noticing.
 struct KernelCount : doctest::IReporter {
-  static constexpr std::size_t kLimit =
-      450;  // certify plants about 90 of them, each in a text of its own
-  std::size_t before = 0;
+  static constexpr std::size_t kLimit = 300;
+  std::size_t before = 0, before_case = 0;
+  std::string running;
+  std::vector<std::pair<std::size_t, std::string>> by_case;
 
   const doctest::ContextOptions& options;
 
@@ -37,19 +39,26 @@ struct KernelCount : doctest::IReporter {
       count += entry.path().extension() == ".ptx";
     return count;
   }
-  void test_run_start() override { before = entries(); }
+  void test_run_start() override { before = before_case = entries(); }
   void test_run_end(const doctest::TestRunStats&) override {
     const std::size_t now = entries(), made = now > before ? now - before : 0;
     std::printf("[kernels] NVRTC compiled %zu kernels for this run (limit %zu)\n", made, kLimit);
     if (made > kLimit && !options.no_skip) {  // soak runs may compile what they like
-      std::printf("[kernels] too many: reuse shapes and schedules in the tests\n");
+      std::printf("[kernels] too many: reuse shapes and schedules in the tests. Most were for\n");
+      std::ranges::sort(by_case, std::greater<>());
+      for (std::size_t i = 0; i < std::min<std::size_t>(by_case.size(), 30); ++i)
+        std::printf("[kernels] %5zu %s\n", by_case[i].first, by_case[i].second.c_str());
       std::exit(1);
     }
   }
   void report_query(const doctest::QueryData&) override {}
-  void test_case_start(const doctest::TestCaseData&) override {}
+  void test_case_start(const doctest::TestCaseData& data) override { running = data.m_name; }
   void test_case_reenter(const doctest::TestCaseData&) override {}
-  void test_case_end(const doctest::CurrentTestCaseStats&) override {}
+  void test_case_end(const doctest::CurrentTestCaseStats&) override {
+    const std::size_t now = entries();
+    if (now > before_case) by_case.emplace_back(now - before_case, running);
+    before_case = now;
+  }
   void test_case_exception(const doctest::TestCaseException&) override {}
   void subcase_start(const doctest::SubcaseSignature&) override {}
   void subcase_end() override {}
