@@ -1,4 +1,4 @@
-// ONNX's own test cases. `./dev test` runs all of them in the interpreter and a dozen compiled;
+// ONNX's own test cases. `./dev test` runs all of them in the interpreter and a few compiled;
 // `./dev conformance` runs all in both forms and prints the table.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -69,7 +69,7 @@ TEST_CASE("conformance: one case of each operator, compiled") {
   std::set<std::string> seen;
   std::size_t kernels = 0;
   for (const Case& c : cases()) {
-    if (!c.skip.empty() || c.operators.size() != 1 || kernels >= 12) continue;
+    if (!c.skip.empty() || c.operators.size() != 1 || kernels >= 6) continue;
     if (!seen.insert(c.operators[0]).second) continue;
     const Outcome outcome = run(c, Form::kCompiled);
     kernels += outcome.kernels;

@@ -12,7 +12,8 @@ namespace {
 
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed) : rng_(seed, "random_graph"), builder_(graph_) {}
+  Generator(std::uint64_t seed, Vocabulary vocabulary)
+      : rng_(seed, "random_graph"), vocabulary_(vocabulary), builder_(graph_) {}
 
   RandomNetwork run(std::uint64_t seed) {
     data_ = static_cast<DataKind>(pick(6));
@@ -69,9 +70,10 @@ class Generator {
     if (value.ok()) values_.push_back(*value);  // a window that does not fit: no node
   }
 
+  static constexpr int kFew[] = {0, 1, 4, 4, 5, 6};  // conv twice, relu twice, add, pool
   void step() {
     const ir::ValueId x = pick(4) == 0 ? any() : values_.back();
-    switch (pick(9)) {
+    switch (vocabulary_ == Vocabulary::kAll ? pick(9) : kFew[pick(6)]) {
       case 0:
       case 1:
       case 2:
@@ -90,8 +92,9 @@ class Generator {
         for (int tries = 0; tries < 4; ++tries) {
           const ir::ValueId other = any();
           if (shape(other) == shape(x))
-            return push(
-                builder_.add(pick(4) == 0 ? ir::Op::kMul : ir::Op::kAdd, {x, other}, {}, "add"));
+            return push(builder_.add(
+                vocabulary_ == Vocabulary::kAll && pick(4) == 0 ? ir::Op::kMul : ir::Op::kAdd,
+                {x, other}, {}, "add"));
         }
         return push(
             builder_.add(ir::Op::kAdd, {x, constant("b", {1, shape(x)[1], 1, 1})}, {}, "bias"));
@@ -143,6 +146,7 @@ class Generator {
   }
 
   CounterRng rng_;
+  const Vocabulary vocabulary_;
   std::uint64_t counter_ = 0;
   ir::Graph graph_{"random"};
   ir::Builder builder_;
@@ -152,7 +156,9 @@ class Generator {
 
 }  // namespace
 
-RandomNetwork random_network(std::uint64_t seed) { return Generator(seed).run(seed); }
+RandomNetwork random_network(std::uint64_t seed, Vocabulary vocabulary) {
+  return Generator(seed, vocabulary).run(seed);
+}
 
 RandomSettings random_settings(std::uint64_t seed) {
   const CounterRng rng(seed, "random_settings");

@@ -17,7 +17,10 @@ struct RandomNetwork {
   std::vector<runtime::study::NamedTensor> inputs;
   DataKind data;
 };
-RandomNetwork random_network(std::uint64_t seed);
+// Of conv, add, relu and pool alone there are few different kernels; NVRTC compiles a sample of
+// hundreds in seconds.
+enum class Vocabulary { kConvAddReluPool, kAll };
+RandomNetwork random_network(std::uint64_t seed, Vocabulary vocabulary = Vocabulary::kAll);
 
 // A pass list like "none,+fuse-epilogue,+contract" and an eager order (or "") drawn from the seed.
 struct RandomSettings {

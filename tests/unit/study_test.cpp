@@ -10,34 +10,30 @@ using namespace driftc;
 using runtime::compare::Verdict;
 namespace study = runtime::study;
 
-static const char* const kModels[] = {"residual-block", "bottleneck-block", "depthwise-block",
-                                      "lenet", "mlp"};
+static const std::vector<std::string> kModels = {"residual-block", "depthwise-block", "mlp"};
+static const std::vector<std::string> kMoreModels = {"bottleneck-block", "lenet", "vgg-block"};
 
 static void expect_at_most_order(const study::PairReport& report, const std::string& what) {
   const bool fine = report.verdict == Verdict::kIdentical || report.verdict == Verdict::kOrder;
   CHECK_MESSAGE(fine, what << ": " << name_of(report.verdict) << "\n" << tests::findings(report));
 }
 
-TEST_CASE("study: no passes and strict are identical, default is order at most") {
-  if (!tests::kernels_available("study")) return;
-  for (const char* model : kModels) {
+static void expect_modes(const std::vector<std::string>& models) {
+  for (const std::string& model : models) {
     const ir::Graph graph = tests::zoo(model);
     const auto inputs = tests::random_inputs(graph, 1);
-    for (const char* mode : {"none", "strict"}) {
-      const auto report = tests::compare(
-          graph, inputs,
-          mode == std::string("none") ? tests::settings("default", "none") : tests::settings(mode));
+    for (const auto& s : {tests::settings("default", "none"), tests::settings("strict")}) {
+      const auto report = tests::compare(graph, inputs, s);
       CHECK_MESSAGE(report.verdict == Verdict::kIdentical,
-                    model << " " << mode << ": " << tests::findings(report));
+                    model << ": " << tests::findings(report));
       CHECK(report.values_differ == 0);
     }
     expect_at_most_order(tests::compare(graph, inputs, tests::settings("default")), model);
   }
 }
 
-TEST_CASE("study: the declared order is identical in every mode and with every pass") {
-  if (!tests::kernels_available("declared order")) return;
-  for (const char* model : kModels) {
+static void expect_declared(const std::vector<std::string>& models) {
+  for (const std::string& model : models) {
     const ir::Graph graph = tests::zoo(model);
     const auto inputs = tests::random_inputs(graph, 2);
     for (auto& s : {tests::settings("default"), tests::settings("strict"),
@@ -49,6 +45,20 @@ TEST_CASE("study: the declared order is identical in every mode and with every p
                     model << ": " << tests::findings(report));
       CHECK(report.values_differ == 0);
     }
+  }
+}
+
+TEST_CASE("study: no passes and strict are identical, default is order at most") {
+  if (tests::kernels_available("study")) expect_modes(kModels);
+}
+TEST_CASE("study: the declared order is identical in every mode and with every pass") {
+  if (tests::kernels_available("declared order")) expect_declared(kModels);
+}
+TEST_SUITE("soak") {
+  TEST_CASE("soak: modes and declared orders of more models" * doctest::skip()) {
+    if (!tests::kernels_available("modes")) return;
+    expect_modes(kMoreModels);
+    expect_declared(kMoreModels);
   }
 }
 
