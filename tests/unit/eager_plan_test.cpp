@@ -38,8 +38,10 @@ Outcome plan(const std::string& fake, const std::string& arguments,
              const std::string& command = "eager-plan") {
   std::string pattern = (fs::temp_directory_path() / "driftc-plan-XXXXXX").string();
   const fs::path folder = ::mkdtemp(pattern.data());
+  // The real cuDNN keeps memory of its own until the end, which a leak sanitizer would report.
   const std::string shell =
-      (fake.empty() ? "" : "DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDNN + fake + "' ") +
+      (fake.empty() ? "ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 "
+                    : "DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDNN + fake + "' ") +
       "LC_ALL=C '" DRIFTC_BINARY "' " + command + " " + arguments + " >" + folder.string() +
       "/out 2>" + folder.string() + "/err </dev/null";
   const int status = std::system(shell.c_str());
