@@ -161,8 +161,8 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   DRIFTC_TRY(rules, verdict_rules(arguments));
   DRIFTC_TRY(settings, pair_settings(arguments));
   settings.check = arguments.has("--check");
-  DRIFTC_TRY(reference, arguments.word("--reference", {"f64"}, "f64"));
-  settings.reference = !reference.empty();
+  DRIFTC_TRY(reference, arguments.word("--reference", {"f64", "exact"}, "f64"));
+  settings.exact = reference == "exact";
   std::vector<SweepPoint> points;
   const std::optional<std::string> sweep = arguments.value("--sweep");
   if (sweep) {

@@ -39,7 +39,9 @@ constexpr std::array kEagerRows = {
               "replay what the kernels declare, which must be identical"}};
 
 constexpr std::array kCompareRows = {
-    OptionRow{"--reference", "f64", "what both arms are measured against"},
+    OptionRow{"--reference", "f64|exact",
+              "f64 (default): both arms against a run in f64; exact: also each value against the "
+              "exact one on the arm's own inputs, with the bound on the difference"},
     OptionRow{"--sweep", "WHAT",
               "one row per setting: passes, pairs, orders=ORDER,ORDER,... or tiles"},
     OptionRow{"--csv", "FILE", "with --sweep: the rows as CSV"},

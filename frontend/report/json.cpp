@@ -118,6 +118,30 @@ Json worst_json(const runtime::compare::WorstElement& w) {
           {"bound", nullptr}};
 }
 
+Json bound_json(const NodeReport& node) {
+  if (!node.exact || !node.exact->bound) return nullptr;
+  const auto& b = *node.exact->bound;
+  return {{"value", number(b.value)},
+          {"used", number(b.used)},
+          {"kind", std::string(runtime::compare::name_of(b.kind))}};
+}
+// How the bound is made up, worst case and standard deviations.
+Json propagation_json(const NodeReport& node) {
+  if (!node.exact || !node.exact->bound) return nullptr;
+  const auto& b = *node.exact->bound;
+  return {{"inherited", number(b.inherited)},
+          {"local", number(b.local)},
+          {"amplification", number(b.amplification)},
+          {"inherited_sigma", number(b.inherited_sigma)},
+          {"local_sigma", number(b.local_sigma)},
+          {"amplification_sigma", number(b.amplification_sigma)}};
+}
+Json exact_json(const NodeReport& node) {
+  if (!node.exact) return nullptr;
+  return {{"eager", distance_json(node.exact->eager)},
+          {"compiled", distance_json(node.exact->compiled)}};
+}
+
 // Metrics of a value that has none (it lives inside a kernel) are null.
 Json node_json(const NodeReport& node) {
   const auto& m = node.metrics;
@@ -145,9 +169,11 @@ Json node_json(const NodeReport& node) {
       {"max_rel", metric(number(m.max_rel))},
       {"max_ulp", metric(m.max_ulp)},
       {"rel_l2", metric(number(m.rel_l2))},
-      {"bound", nullptr},
-      {"z_max", nullptr},
-      {"condition_max", nullptr},
+      {"bound", bound_json(node)},
+      {"propagation", propagation_json(node)},
+      {"z_max", node.exact && node.exact->bound ? number(node.exact->bound->z_max) : Json(nullptr)},
+      {"condition_max", node.exact && node.exact->condition_max ? number(*node.exact->condition_max)
+                                                                : Json(nullptr)},
       {"inherited", metric(number(node.inherited))},
       {"local", metric(number(node.local))},
       {"amplification", metric(number(node.amplification))},
@@ -156,6 +182,7 @@ Json node_json(const NodeReport& node) {
       {"to_reference",
        {{"eager", distance_json(node.eager_to_reference)},
         {"compiled", distance_json(node.compiled_to_reference)}}},
+      {"to_exact", exact_json(node)},
       {"worst", worst},
       {"pattern", text_or_null(node.pattern)}};
 }

@@ -193,6 +193,56 @@ std::string values_section(const PairReport& report, const TextStyle& style) {
   return table.render(style);
 }
 
+// How far each arm is from exact on its own inputs, and what the bound says of their difference:
+// the values that use most of it.
+std::string exact_section(const PairReport& report, const TextStyle& style) {
+  std::vector<const NodeReport*> nodes;
+  for (const NodeReport& node : report.nodes)
+    if (node.exact && (node.exact->eager.max_abs > 0 || node.exact->compiled.max_abs > 0))
+      nodes.push_back(&node);
+  if (nodes.empty()) return "";
+  const auto used = [](const NodeReport* node) {
+    return node->exact->bound ? node->exact->bound->used : -1;
+  };
+  const std::size_t all = nodes.size();
+  if (all > kWholeTable) {
+    std::ranges::stable_sort(nodes, std::greater<>(), used);
+    nodes.resize(kWorstShown);
+  }
+  constexpr auto kRight = Table::Align::kRight;
+  Table table({{"exact"},
+               {"err eager", kRight},
+               {"compiled", kRight, 1},
+               {"condition", kRight},
+               {"bound", kRight},
+               {"used", kRight, 1},
+               {"z", kRight, 1},
+               {"inherited", kRight},
+               {"local", kRight, 1},
+               {"kind"}});
+  for (const NodeReport* node : nodes) {
+    const auto& e = *node->exact;
+    std::vector<std::string> cells = {shortened(node->name, kNameWidth), brief(e.eager.rel_l2),
+                                      brief(e.compiled.rel_l2),
+                                      e.condition_max ? brief(*e.condition_max) : ""};
+    if (e.bound)
+      for (const std::string& cell :
+           {brief(e.bound->value), brief(e.bound->used), brief(e.bound->z_max),
+            brief(e.bound->inherited), brief(e.bound->local),
+            std::string(runtime::compare::name_of(e.bound->kind))})
+        cells.push_back(cell);
+    table.add(std::move(cells), 2);
+  }
+  if (all > nodes.size())
+    table.line(coloured(fmt::format("{} more", all - nodes.size()), Colour::kDim, style));
+  return "\n" + table.render(style) + "  " +
+         coloured(
+             "err: relative L2 distance to the exact value on the arm's own inputs; bound: on "
+             "|eager - compiled|",
+             Colour::kDim, style) +
+         "\n";
+}
+
 std::string index_text(const std::vector<std::int64_t>& index) {
   std::string out = "[";
   for (std::size_t i = 0; i < index.size(); ++i) out += (i ? "," : "") + std::to_string(index[i]);
@@ -338,6 +388,7 @@ std::string compare_text(const PairReport& report, const CompareView& view,
            coloured("err: relative L2 distance of each arm to the f64 reference", Colour::kDim,
                     style) +
            "\n";
+  out += exact_section(report, style);
   out += worst_section(report);
   out += causes_section(report, style);
   out += faults_section(report);

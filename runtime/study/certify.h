@@ -18,8 +18,8 @@ namespace driftc::runtime::study {
 
 struct CertifySettings {
   int seeds = 20;
-  int shapes = 6;      // at most kCertifyShapes
-  int precisions = 3;  // the first of f32, tf32 rounded, tf32 truncated
+  int shapes = 6;                   // at most kCertifyShapes
+  int precisions = 3;               // the first of f32, tf32 rounded, tf32 truncated
   std::vector<std::string> faults;  // parts of names or levels; empty: every fault
   DeviceProfile device;
 };

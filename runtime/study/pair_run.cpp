@@ -119,6 +119,13 @@ class PairRun {
       node.compiled_to_reference = compare::distance(value, *reference);
     }
     judge(m, node);
+    if (settings_.exact || node.verdict == Verdict::kUnexplained)
+      node.exact = exact_figures({source_,
+                                  m.source,
+                                  m.boundary,
+                                  *eager_,
+                                  *compiled_,
+                                  {services_.pool, settings_.schedule_seed}});
     if (settings_.on_value) settings_.on_value(node.name, eager, value, reference);
     ++report_.values;
     if (node.metrics.mismatched > 0) ++report_.values_differ;

@@ -57,6 +57,8 @@ struct PairSettings {
   std::uint64_t schedule_seed = 0;  // order of atomics
   bool check = false;               // kernels run in checked mode (ptx/machine.h)
   bool reference = true;            // run the f64 arm
+  bool exact = false;               // exact values and bounds of every value (exact_study.h), not
+                                    // only of those that replay does not prove
   const Faults* faults = nullptr;   // borrowed; null: none
   // Called for every compared value while its tensors live: name, eager, compiled, reference (or
   // null).

@@ -7,6 +7,7 @@
 
 #include "runtime/compare/metrics.h"
 #include "runtime/compare/verdict.h"
+#include "runtime/study/exact_study.h"
 
 namespace driftc::runtime::study {
 
@@ -43,6 +44,7 @@ struct NodeReport {
   // the largest difference of an input (0 when no input differs).
   double inherited = 0, local = 0, amplification = 0;
   std::optional<compare::Distance> eager_to_reference, compiled_to_reference;
+  std::optional<ExactFigures> exact;  // with PairSettings::exact, and where replay proves nothing
 };
 
 struct InputReport {

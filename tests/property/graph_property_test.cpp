@@ -22,6 +22,7 @@ static bool check_seed(std::uint64_t seed, tests::Vocabulary vocabulary,
   for (bool declared : {false, true}) {
     s.declared = declared;
     s.reference = !declared;
+    s.exact = !declared;
     auto report = runtime::study::pair_run(g.graph, g.inputs, s, services);
     if (!report.ok() && report.error().kind == ErrorKind::kUnavailable) return false;
     const std::string what = fmt::format("seed {} --passes {} --eager-order '{}' declared={}", seed,
@@ -32,6 +33,9 @@ static bool check_seed(std::uint64_t seed, tests::Vocabulary vocabulary,
                           : report->verdict <= Verdict::kPrecision;
     CHECK_MESSAGE(fine, what << ": " << name_of(report->verdict) << "\n"
                              << tests::findings(*report) << ir::print(g.graph));
+    for (const auto& node : report->nodes)
+      if (node.exact && node.exact->bound)
+        CHECK_MESSAGE(node.exact->bound->used <= 1, what << ": bound of " << node.name);
     // Integers below 2^24 have one right sum: no order, tile or fusion may change it. (Means and
     // batch norms divide, so the exact part ends there; values that stay integers are held to it by
     // compare == bits.)

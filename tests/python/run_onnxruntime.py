@@ -1,13 +1,20 @@
-"""Runs a model with one input and one output in ONNX Runtime: MODEL INPUT.npy OUTPUT.npy all|none."""
+"""Runs a model with one input in ONNX Runtime: MODEL INPUT.npy FOLDER all|none. The outputs become
+0.npy, 1.npy ... in FOLDER, in the model's order."""
 
 import sys
 
 import numpy
 import onnxruntime
 
-model, source, target, level = sys.argv[1:]
+model, source, folder, level = sys.argv[1:]
 options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 2
+options.log_severity_level = 3
 if level == "none":
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-numpy.save(target, session.run(None, {session.get_inputs()[0].name: numpy.load(source)})[0])
+used = [i.name for i in session.get_inputs()]
+initializers = {i.name for i in session.get_overridable_initializers()}
+(name,) = [n for n in used if n not in initializers]
+for i, output in enumerate(session.run(None, {name: numpy.load(source)})):
+    numpy.save(f"{folder}/{i}.npy", output)
