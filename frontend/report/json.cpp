@@ -179,6 +179,7 @@ Json node_json(const NodeReport& node) {
       {"amplification", metric(number(node.amplification))},
       {"nan_mismatch", metric(m.nan_mismatch)},
       {"inf_mismatch", metric(m.inf_mismatch)},
+      {"specials", metric(specials_json(node.specials))},
       {"to_reference",
        {{"eager", distance_json(node.eager_to_reference)},
         {"compiled", distance_json(node.compiled_to_reference)}}},
@@ -188,6 +189,13 @@ Json node_json(const NodeReport& node) {
 }
 
 }  // namespace
+
+Json specials_json(const runtime::compare::SpecialCounts& c) {
+  return {{"nan_missing", c.nan_missing}, {"nan_extra", c.nan_extra},
+          {"inf_missing", c.inf_missing}, {"inf_extra", c.inf_extra},
+          {"inf_sign", c.inf_sign},       {"zero_sign", c.zero_sign},
+          {"flushed", c.flushed},         {"words", list(runtime::compare::explain(c))}};
+}
 
 Json compare_json(const PairReport& report, const CompareView& view) {
   Json inputs = Json::array(), nodes = Json::array(), outputs = Json::array();

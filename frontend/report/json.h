@@ -10,4 +10,7 @@ namespace driftc::frontend {
 
 Json compare_json(const runtime::study::PairReport& report, const CompareView& view);
 
+// Counts and words of one value; the judge's report has the same.
+Json specials_json(const runtime::compare::SpecialCounts& counts);
+
 }  // namespace driftc::frontend

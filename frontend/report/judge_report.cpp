@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/report/json.h"
 #include "frontend/report/version.h"
 #include "ir/support/round.h"
 
@@ -62,7 +63,6 @@ Json value_json(const JudgedValue& value) {
                      {"expected", w.reference ? number(*w.reference) : Json(nullptr)},
                      {"observed_bits", fmt::format("0x{:08x}", bits_of(w.eager))}});
   }
-  const auto& c = value.specials;
   return {{"name", value.name},
           {"op", value.op},
           {"shape", dims(value.type.shape)},
@@ -71,15 +71,7 @@ Json value_json(const JudgedValue& value) {
           {"precision", value.fits.empty() ? Json(nullptr) : Json(value.fits[value.chosen].name)},
           {"same_bits_as", value.same_bits_as.empty() ? Json(nullptr) : Json(value.same_bits_as)},
           {"hypotheses", fits},
-          {"specials",
-           {{"nan_missing", c.nan_missing},
-            {"nan_extra", c.nan_extra},
-            {"inf_missing", c.inf_missing},
-            {"inf_extra", c.inf_extra},
-            {"inf_sign", c.inf_sign},
-            {"zero_sign", c.zero_sign},
-            {"flushed", c.flushed},
-            {"words", words(value.special_words)}}},
+          {"specials", specials_json(value.specials)},
           {"structure", structure},
           {"detectable",
            {{"largest", number(value.visible.largest)},

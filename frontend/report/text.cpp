@@ -324,6 +324,22 @@ std::string faults_section(const PairReport& report) {
   return out.empty() ? "" : "\nunexplained\n" + out;
 }
 
+// NaN, Inf and flushed subnormals that only one arm has: norms do not show them.
+std::string specials_section(const PairReport& report) {
+  std::string out;
+  std::size_t shown = 0, all = 0;
+  for (const NodeReport& node : report.nodes) {
+    if (!node.specials.accusing() && node.specials.flushed == 0) continue;
+    if (++all > kNamesShown) continue;
+    ++shown;
+    for (const std::string& words : runtime::compare::explain(node.specials))
+      out += fmt::format("  {}: {}\n", shortened(node.name, kNameWidth), words);
+  }
+  if (all > shown)
+    out += fmt::format("  {} more\n", plural(static_cast<std::int64_t>(all - shown), "value"));
+  return out.empty() ? "" : "\nspecials\n" + out;
+}
+
 std::string heading(const PairReport& report, const CompareView& view, const TextStyle& style) {
   const std::string dot = separator(style);
   std::string passes;
@@ -391,6 +407,7 @@ std::string compare_text(const PairReport& report, const CompareView& view,
   out += exact_section(report, style);
   out += worst_section(report);
   out += causes_section(report, style);
+  out += specials_section(report);
   out += faults_section(report);
   out += fallbacks_section(report);
   out += "\n" + verdict_line(report, style) + "\n";

@@ -119,6 +119,12 @@ class PairRun {
       node.compiled_to_reference = compare::distance(value, *reference);
     }
     judge(m, node);
+    if (node.metrics.mismatched > 0) {
+      node.specials = compare::count_specials(value, eager);
+      if (node.specials.accusing())
+        node.causes.push_back(
+            {CauseKind::kSpecials, node.name, compare::explain(node.specials).front()});
+    }
     if (settings_.exact || node.verdict == Verdict::kUnexplained)
       node.exact = exact_figures({source_,
                                   m.source,

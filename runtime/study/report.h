@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/compare/metrics.h"
+#include "runtime/compare/specials.h"
 #include "runtime/compare/verdict.h"
 #include "runtime/study/exact_study.h"
 
@@ -40,6 +41,7 @@ struct NodeReport {
   std::string pattern;  // unexplained only: where in the value the wrong elements lie, or ""
   std::string fault;  // unexplained only: where the replay first fails ("pass fuse-epilogue: ...")
   compare::Metrics metrics;
+  compare::SpecialCounts specials;  // of the compiled value, against eager's
   // Largest |difference| that came with the inputs, that was made here, and the first divided by
   // the largest difference of an input (0 when no input differs).
   double inherited = 0, local = 0, amplification = 0;

@@ -3,6 +3,7 @@
 // that holds the input; that file belongs into the corpus as crash-WHAT once the fault is repaired.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <chrono>
@@ -58,6 +59,13 @@ class CrashSaver {
   void (*fault_)(int);
 };
 
+// The most memory that this program had so far (Linux: ru_maxrss is in KiB).
+std::int64_t peak_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * std::int64_t{1024};
+}
+
 // Returns the slowest run in seconds.
 double loop(const fuzz::Target& target, std::uint64_t seed, std::uint64_t count) {
   const auto files = fuzz::corpus(target);
@@ -89,8 +97,13 @@ TEST_CASE("fuzz: the corpora, and in them every crash found so far") {
   }
 }
 
+// Bounded time and memory, whatever the input: 10 s and 256 MB beyond what was in use before.
 TEST_CASE("fuzz: 20,000 mutations for each target") {
-  for (const fuzz::Target& target : fuzz::targets()) loop(target, 1, 20'000);
+  for (const fuzz::Target& target : fuzz::targets()) {
+    const std::int64_t before = peak_bytes();
+    CHECK_MESSAGE(loop(target, 1, 20'000) < 10, target.name);
+    CHECK_MESSAGE(peak_bytes() - before < 256 << 20, target.name);
+  }
 }
 
 TEST_SUITE("soak") {

@@ -75,12 +75,12 @@ TEST_CASE("property: 200 random networks of conv, add, relu and pool are proved"
 }
 
 TEST_SUITE("soak") {
-  TEST_CASE("soak: 10,000 random networks of conv, add, relu and pool" * doctest::skip()) {
+  TEST_CASE("soak: 10000 random networks of conv, add, relu and pool" * doctest::skip()) {
     if (!tests::kernels_available("soak")) return;
     for (std::uint64_t seed = 1000; seed < 11000; ++seed)
       CHECK(check_seed(seed, tests::Vocabulary::kConvAddReluPool));
   }
-  TEST_CASE("soak: 2,000 random networks of every op" * doctest::skip()) {
+  TEST_CASE("soak: 2000 random networks of every op" * doctest::skip()) {
     if (!tests::kernels_available("soak")) return;
     for (std::uint64_t seed = 1000; seed < 3000; ++seed)
       CHECK(check_seed(seed, tests::Vocabulary::kAll));

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "ir/support/rng.h"
 #include "runtime/study/faults.h"
 #include "tests/support/services.h"
@@ -83,5 +85,30 @@ TEST_CASE("exact study: a value that nothing explains is measured without being 
       CHECK(node.exact->bound->used > 1000);
     }
     CHECK(seen);
+  }
+}
+
+TEST_CASE("compare counts NaN, Inf and flushed subnormals apart, and says what makes them") {
+  if (!tests::kernels_available("specials")) return;
+  const study::CertifyModel model = study::certify_model(0, 0);
+  std::vector<study::NamedTensor> inputs = model.inputs;
+  inputs[0].tensor =
+      ir::Tensor::of<float>(inputs[0].tensor.shape(), inputs[0].tensor.data<float>());
+  inputs[0].tensor.data_mut<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  for (const study::FaultKind& kind : study::fault_kinds()) {
+    if (kind.name != "NaN swallowed") continue;
+    const study::Faults faults = kind.plant(std::make_shared<bool>(false));
+    study::PairSettings s = tests::settings("", "none,+choose-tiling,+fuse-epilogue");
+    s.faults = &faults;
+    const auto report = tests::compare(model.graph, inputs, s);
+    const study::NodeReport& y = report.outputs[0];
+    CHECK(y.verdict == runtime::compare::Verdict::kUnexplained);
+    CHECK(y.specials.nan_missing > 0);
+    CHECK(y.specials.nan_missing == y.specials.nan_became_zero);
+    CHECK(y.metrics.nan_mismatch == y.specials.nan_missing);
+    REQUIRE(!y.causes.empty());
+    CHECK(y.causes.back().kind == runtime::compare::CauseKind::kSpecials);
+    CHECK(y.causes.back().detail.find("a relu or a maximum that swallows NaN") !=
+          std::string::npos);
   }
 }
