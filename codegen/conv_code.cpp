@@ -45,7 +45,7 @@ std::int64_t ConvProblem::padded_elements() const {
   return images * channels * groups * std::max(in_h + pad_h, h) * std::max(in_w + pad_w, w);
 }
 
-ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p) : problem_(p) {
+ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps) : problem_(p) {
   static constexpr const char* kStrides[] = {"xs_n", "xs_c", "xs_h", "xs_w"};
   // Which stride is 1 follows from the layout, never from the extents.
   const int unit = p.channels_last ? 1 : 3;
@@ -54,10 +54,13 @@ ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p) : problem_(p) {
   builder.integer("channels", p.channels);
   builder.integer("in_h", p.in_h);
   builder.integer("in_w", p.in_w);
-  builder.integer("stride_h", p.stride_h);
-  builder.integer("stride_w", p.stride_w);
+  if (steps == Steps::kAny) {
+    builder.integer("stride_h", p.stride_h);
+    builder.integer("stride_w", p.stride_w);
+  }
   builder.integer("pad_h", p.pad_h);
   builder.integer("pad_w", p.pad_w);
+  if (steps == Steps::kUnit) return;
   if (p.kernel_h > 1) builder.integer("dilation_h", p.dilation_h);
   if (p.kernel_w > 1) builder.integer("dilation_w", p.dilation_w);
 }

@@ -26,10 +26,12 @@ struct ConvProblem {
 };
 
 // Declares the parameters of the input side: xs_n xs_c xs_h xs_w (1 written as literal by
-// stride_product), in_h in_w stride_* pad_* dilation_* channels.
+// stride_product), in_h in_w stride_* pad_* dilation_* channels. Unit steps: the algorithm has no
+// stride and no dilation, nor parameters for them.
+enum class Steps : std::uint8_t { kAny, kUnit };
 class ConvCode {
  public:
-  ConvCode(KernelBuilder& builder, const ConvProblem& problem);
+  ConvCode(KernelBuilder& builder, const ConvProblem& problem, Steps steps = Steps::kAny);
   // "a * xs_h", or "a" for a unit stride. axis: 0..3 = n, c, h, w.
   std::string along(int axis, const std::string& index) const;
   // The offset of tap (r, s) from the pixel's first tap.

@@ -6,11 +6,13 @@
 //   taps    crs, block_k a multiple of R*S: a step is whole channels, taps are static after
 //   unrolling runs    rsc, cNrs: tap loop outermost, a step is a run of channels of one tap flat
 //   anything else: a step is block_k positions, each divided into channel and tap
+//   matrix  im2col: the left matrix was stored before, as [group][position of the walk][pixel]
 // Lanes run over pixels, or over channels where these are contiguous in memory (runs and flat,
 // NHWC).
 #include <fmt/format.h>
 
 #include "codegen/conv_code.h"
+#include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
 #include "codegen/sum_code.h"
 #include "codegen/tile_gemm.h"
@@ -29,7 +31,9 @@ class ImplicitGemm {
         tile_(Tile::of(context.kernel.schedule, context.result.layout == ir::Layout::kNhwc)),
         split_(Split::of(order_, problem.positions())) {
     const bool crs = order_.walk == ir::Walk::kCrs;
-    if (crs && tile_.k % problem_.taps() == 0 && problem_.taps() <= 25) {
+    if (context.kernel.algorithm == ir::Algorithm::kIm2col) {
+      form_ = Form::kMatrix;
+    } else if (crs && tile_.k % problem_.taps() == 0 && problem_.taps() <= 25) {
       form_ = Form::kTaps;
     } else if (!crs && problem_.channels >= tile_.k && problem_.taps() <= 4096) {
       form_ = Form::kRuns;
@@ -37,8 +41,8 @@ class ImplicitGemm {
       form_ = Form::kFlat;
     }
     const int threads = tile_.threads();
-    channel_lanes_ = problem_.channels_last && !crs && threads % tile_.k == 0 &&
-                     tile_.m % (threads / tile_.k) == 0;
+    channel_lanes_ = form_ != Form::kMatrix && problem_.channels_last && !crs &&
+                     threads % tile_.k == 0 && tile_.m % (threads / tile_.k) == 0;
     vector_ = context.kernel.schedule.vector == 4 && tile_.n % 4 == 0 &&
                       (problem_.groups == 1 || problem_.columns % 4 == 0)
                   ? 4
@@ -48,7 +52,7 @@ class ImplicitGemm {
   Result<LoweredKernel> run();
 
  private:
-  enum class Form : std::uint8_t { kTaps, kRuns, kFlat };
+  enum class Form : std::uint8_t { kTaps, kRuns, kFlat, kMatrix };
 
   std::string entry_name() const;
   TileOutput output() const;
@@ -56,6 +60,12 @@ class ImplicitGemm {
   void reduction_by_taps();
   void reduction_by_runs();
   void reduction_flat();
+  void reduction_of_matrix();
+  int matrix_workspace() const { return split_.on ? 1 : 0; }
+  std::int64_t matrix_elements() const {
+    return problem_.groups * problem_.positions() * problem_.rows();
+  }
+  Launch matrix_launch() const;
   // Loads xs rows below `steps`; `element(pixel index suffix)` writes the body for position row
   // `kk`.
   void load_pixels(const std::string& steps,
@@ -87,8 +97,10 @@ std::string ImplicitGemm::entry_name() const {
   walk.channel_tile = order_.channel_tile;
   std::string walk_text = ir::to_string(walk);
   walk_text = walk_text.substr(0, walk_text.find('.'));
-  std::string out = fmt::format("conv_implicit_gemm_{}x{}_{}_{}", problem_.kernel_h,
-                                problem_.kernel_w, walk_text, tile_.text());
+  std::string out = form_ == Form::kMatrix
+                        ? fmt::format("conv_im2col_product_{}", tile_.text())
+                        : fmt::format("conv_implicit_gemm_{}x{}_{}_{}", problem_.kernel_h,
+                                      problem_.kernel_w, walk_text, tile_.text());
   if (form_ == Form::kFlat) out += "_flat";
   if (problem_.groups > 1) out += "_grouped";
   if (split_.on) out += split_.atomic ? "_atomic" : "_split";
@@ -320,6 +332,64 @@ void ImplicitGemm::reduction_flat() {
   w().close();
 }
 
+// The x tile is a block of the stored matrix; pixels are contiguous.
+void ImplicitGemm::reduction_of_matrix() {
+  const std::string matrix = builder_->workspace(matrix_workspace(), "matrix", "float", false);
+  tile_kernel_->start_sums();
+  w().line("");
+  w().line("#pragma unroll 1");
+  w().open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {})", tile_kernel_->slice_begin(),
+                       tile_.k));
+  w().line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile_.k));
+  strided_loop(w(), tile_.threads(), tile_.k, tile_.m, "kk", "m", [&] {
+    w().line("if (kk < steps)");
+    w().line(fmt::format("  {} = operand(m0 + m < rows ? {}[({}k0 + kk) * rows + m0 + m] : 0.0f);",
+                         tile_kernel_->x_element("kk", "m"), matrix,
+                         problem_.groups > 1 ? "group * positions + " : ""));
+  });
+  load_weights("k0", "steps");
+  tile_kernel_->multiply("", "steps");
+  w().close();
+}
+
+// matrix[group][p][pixel] = the input under position p of the walk; +0 outside the image.
+Launch ImplicitGemm::matrix_launch() const {
+  ir::ReductionOrder walk;
+  walk.walk = order_.walk;
+  walk.channel_tile = order_.channel_tile;
+  std::string walk_text = ir::to_string(walk);
+  walk_text = walk_text.substr(0, walk_text.find('.'));
+  KernelBuilder builder(
+      fmt::format("im2col_{}x{}_{}", problem_.kernel_h, problem_.kernel_w, walk_text),
+      context_.wide({problem_.padded_elements(), matrix_elements()}));
+  builder.describe(fmt::format(
+      "im2col for a {}x{} convolution: one element of the matrix [group][position][pixel] per "
+      "thread,\npositions in the order {}. Padding is stored as +0.\n",
+      problem_.kernel_h, problem_.kernel_w, walk_text));
+  CudaWriter& w = builder.body();
+  const std::string x = builder.operand(problem_.input),
+                    matrix = builder.workspace(matrix_workspace(), "matrix", "float", true);
+  begin_elements(builder, matrix_elements());
+  builder.integer("rows", problem_.rows());
+  builder.integer("positions", problem_.positions());
+  builder.integer("out_hw", problem_.out_h * problem_.out_w);
+  builder.integer("out_w", problem_.out_w);
+  const ConvCode code(builder, problem_);
+  w.line("const index_t line = i / rows, pixel = i - line * rows;");
+  w.line("const index_t group = line / positions, position = line - group * positions;");
+  w.line("const index_t image = pixel / out_hw, place = pixel - image * out_hw;");
+  w.line("const index_t out_y = place / out_w, out_x = place - out_y * out_w;");
+  code.declare_position(w, order_, "position");
+  w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
+  w.line(fmt::format("const bool inside = {};",
+                     ConvCode::inside("y0", "x0", problem_.kernel_h > 1 ? "r" : "",
+                                      problem_.kernel_w > 1 ? "s" : "")));
+  w.line(fmt::format("{}[i] = inside ? {}[{} + {} + {} + {} + {}] : 0.0f;", matrix, x,
+                     code.along(0, "image"), code.along(1, "(group * channels + channel)"),
+                     code.along(2, "y0"), code.along(3, "x0"), code.tap_offset("r", "s")));
+  return finish_elements(builder, matrix_elements());
+}
+
 Result<LoweredKernel> ImplicitGemm::run() {
   const ir::NumericContract& contract = context_.kernel.contract;
   DRIFTC_TRY(prelude, sum_prelude(contract));
@@ -330,27 +400,32 @@ Result<LoweredKernel> ImplicitGemm::run() {
   builder_.emplace(
       entry_name(),
       context_.wide({problem_.padded_elements(), row_tiles * tile_.m,
+                     form_ == Form::kMatrix ? matrix_elements() : 0,
                      split_.slices * context_.result.shape.elements(),
                      problem_.positions() * padded_columns(problem_.columns * problem_.groups)}));
   KernelBuilder& b = *builder_;
   b.prelude(prelude);
+  const std::string what = form_ == Form::kMatrix
+                               ? "Convolution from its im2col matrix"
+                               : fmt::format("Convolution {}x{} as a matrix product",
+                                             problem_.kernel_h, problem_.kernel_w);
   b.describe(
-      fmt::format("Convolution {}x{} as a matrix product: rows are output pixels, columns output "
-                  "channels, the sum runs\n"
+      fmt::format("{}: rows are output pixels, columns output channels, the sum runs\n"
                   "over channels and taps. A block computes {} pixels x {} channels, a thread {} x "
                   "{} of them.\n{}",
-                  problem_.kernel_h, problem_.kernel_w, tile_.m, tile_.n, tile_.thread_m,
-                  tile_.thread_n, explain_order(order_)));
+                  what, tile_.m, tile_.n, tile_.thread_m, tile_.thread_n, explain_order(order_)));
 
-  b.operand(problem_.input);
+  if (form_ != Form::kMatrix) b.operand(problem_.input);
   b.prepared(0, "weights");
   b.integer("rows", problem_.rows());
   b.integer("columns", problem_.columns);
   if (split_.on || form_ != Form::kRuns) b.integer("positions", problem_.positions());
   b.integer("matrix_row", padded_columns(problem_.columns * problem_.groups));
-  b.integer("out_hw", problem_.out_h * problem_.out_w);
-  b.integer("out_w", problem_.out_w);
-  conv_.emplace(b, problem_);
+  if (form_ != Form::kMatrix) {
+    b.integer("out_hw", problem_.out_h * problem_.out_w);
+    b.integer("out_w", problem_.out_w);
+    conv_.emplace(b, problem_);
+  }
   stage_.declare(b);
   tile_kernel_.emplace(context_, b, stage_, tile_, split_,
                        x_tile(tile_.columns_fast, channel_lanes_), output());
@@ -365,8 +440,11 @@ Result<LoweredKernel> ImplicitGemm::run() {
   w().line(problem_.groups > 1 ? "const index_t column0 = group * columns;"
                                : "const index_t column0 = 0;");
   if (split_.on || form_ != Form::kRuns) tile_kernel_->declare_slice("positions");
-  declare_pixels();
+  if (form_ != Form::kMatrix) declare_pixels();
   switch (form_) {
+    case Form::kMatrix:
+      reduction_of_matrix();
+      break;
     case Form::kTaps:
       reduction_by_taps();
       break;
@@ -380,6 +458,7 @@ Result<LoweredKernel> ImplicitGemm::run() {
   tile_kernel_->store();
 
   LoweredKernel lowered;
+  if (form_ == Form::kMatrix) lowered.launches.push_back(matrix_launch());
   lowered.launches.push_back(b.finish({static_cast<std::uint32_t>(row_tiles),
                                        static_cast<std::uint32_t>(column_tiles * problem_.groups),
                                        static_cast<std::uint32_t>(split_.slices)},
@@ -390,6 +469,8 @@ Result<LoweredKernel> ImplicitGemm::run() {
     lowered.workspaces.push_back(split_workspace(context_, split_));
     lowered.launches.push_back(combine_launch(context_, stage_, split_));
   }
+  if (form_ == Form::kMatrix)
+    lowered.workspaces.push_back({"matrix", 4 * matrix_elements(), false});
   return lowered;
 }
 
@@ -399,9 +480,13 @@ Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context) {
   const ir::Node* conv = ir::reduction_node(context.body());
   if (conv == nullptr) return internal_error("the body has no conv2d");
   DRIFTC_TRY(problem, ConvProblem::of(context, *conv));
-  DRIFTC_CHECK(ir::check_schedule(ir::Algorithm::kImplicitGemm, context.kernel.schedule));
+  DRIFTC_CHECK(ir::check_schedule(context.kernel.algorithm, context.kernel.schedule));
   DRIFTC_TRY(stage, OutputStage::plan(context, *conv));
   return ImplicitGemm(context, problem, stage).run();
+}
+
+Result<LoweredKernel> emit_conv_im2col(const KernelContext& context) {
+  return emit_conv_implicit_gemm(context);
 }
 
 }  // namespace driftc::codegen

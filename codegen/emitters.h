@@ -32,6 +32,10 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context);
 Result<LoweredKernel> emit_conv_direct(const KernelContext& context);
 Result<LoweredKernel> emit_conv_transpose(const KernelContext& context);
 Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context);
+// im2col: the matrix of input values as a launch of its own, read by the tiled product.
+Result<LoweredKernel> emit_conv_im2col(const KernelContext& context);
+Result<LoweredKernel> emit_winograd(const KernelContext& context);
+Result<LoweredKernel> emit_winograd_fused(const KernelContext& context);
 Result<LoweredKernel> emit_matmul(const KernelContext& context);
 
 }  // namespace driftc::codegen

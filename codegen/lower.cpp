@@ -63,6 +63,14 @@ Result<LoweredKernel> lower(const ir::Graph& graph, ir::NodeId kernel_node,
                    : emit_conv_direct(context);
       case ir::Algorithm::kImplicitGemm:
         return emit_conv_implicit_gemm(context);
+      case ir::Algorithm::kIm2col:
+        return emit_conv_im2col(context);
+      case ir::Algorithm::kWinograd2:
+      case ir::Algorithm::kWinograd4:
+        return emit_winograd(context);
+      case ir::Algorithm::kWinograd2Fused:
+      case ir::Algorithm::kWinograd4Fused:
+        return emit_winograd_fused(context);
       case ir::Algorithm::kMatmul:
         return emit_matmul(context);
       case ir::Algorithm::kInterpreter:

@@ -191,6 +191,12 @@ void TileKernel::store() {
   });
 }
 
+void TileKernel::store_rounded(const std::string& array) {
+  CudaWriter& w = builder_.body();
+  w.line("");
+  for_each_output({0}, true, [&] { w.line(array + "[at] = rounded(acc[i][j].value);"); });
+}
+
 void TileKernel::load_columns(const std::string& matrix, const std::string& column_base, int vector,
                               const std::string& first, const std::string& steps) {
   CudaWriter& w = builder_.body();

@@ -86,6 +86,8 @@ class TileKernel {
   // Between the load of the tiles and the next load: positions [lo, hi) of the step, lo "" for 0.
   void multiply(const std::string& lo, const std::string& hi);
   void store();
+  // The other end: sums rounded to f32 at view 0 of `array`, without an output stage.
+  void store_rounded(const std::string& array);
   // ws[row][...] = weights at position `first` + row, for rows below `steps`; columns beyond the
   // end read +0.
   void load_columns(const std::string& matrix, const std::string& column_base, int vector,

@@ -6,9 +6,10 @@
 
 namespace driftc::ir {
 namespace {
-constexpr std::array<std::string_view, 9> kNames = {"elementwise",   "copy",    "pool",
-                                                    "reduce",        "softmax", "direct",
-                                                    "implicit_gemm", "matmul",  "interpreter"};
+constexpr std::array<std::string_view, 14> kNames = {
+    "elementwise",     "copy",       "pool",   "reduce",    "softmax",   "direct",
+    "implicit_gemm",   "im2col",     "matmul", "winograd2", "winograd4", "winograd2_fused",
+    "winograd4_fused", "interpreter"};
 }
 
 std::string_view name_of(Algorithm algorithm) {
@@ -89,13 +90,44 @@ bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
     case Algorithm::kDirect:
       return conv_walk && sequential && order.split == 1 && known_arith;
     case Algorithm::kImplicitGemm:
+    case Algorithm::kIm2col:
       return conv_walk && sequential && !order.skip && known_arith;
+    // The channel sums: no taps left that a walk could order or padding that could be skipped.
+    case Algorithm::kWinograd2:
+    case Algorithm::kWinograd4:
+    case Algorithm::kWinograd2Fused:
+    case Algorithm::kWinograd4Fused:
+      return conv_walk && sequential && !order.skip && order.split == 1 &&
+             (order.bias == BiasPoint::kNone || order.bias == BiasPoint::kStored) && known_arith;
     case Algorithm::kMatmul:
       return order.walk == Walk::kK && sequential && !order.skip && known_arith;
     case Algorithm::kInterpreter:
       return known_arith;
   }
   return false;
+}
+
+int winograd_tile(Algorithm algorithm) {
+  if (algorithm == Algorithm::kWinograd2 || algorithm == Algorithm::kWinograd2Fused) return 2;
+  if (algorithm == Algorithm::kWinograd4 || algorithm == Algorithm::kWinograd4Fused) return 4;
+  return 0;
+}
+
+std::string why_not(Algorithm algorithm, const Graph& graph, const Node& node) {
+  if (node.op != Op::kConv2d) return fmt::format("a {} is no conv2d", info(node.op).name);
+  if (winograd_tile(algorithm) == 0) {
+    const bool known = algorithm == Algorithm::kDirect || algorithm == Algorithm::kImplicitGemm ||
+                       algorithm == Algorithm::kIm2col;
+    return known ? "" : fmt::format("{} computes no convolution", name_of(algorithm));
+  }
+  const Shape& w = graph.value(node.operands[1]).type.shape;
+  if (w[2] != 3 || w[3] != 3) return fmt::format("its kernel is {}x{}, not 3x3", w[2], w[3]);
+  const auto &stride = node.ints("stride"), &dilation = node.ints("dilation");
+  if (stride[0] != 1 || stride[1] != 1)
+    return fmt::format("its stride is {}x{}, not 1", stride[0], stride[1]);
+  if (dilation[0] != 1 || dilation[1] != 1)
+    return fmt::format("its dilation is {}x{}, not 1", dilation[0], dilation[1]);
+  return "";
 }
 
 std::optional<int> contraction_site(const Graph& graph, NodeId id, const std::vector<int>& uses,

@@ -8,7 +8,7 @@
 namespace driftc::ir {
 
 // How the region's main op is computed. Everything but kWinograd* denotes the sum of its contract's
-// order.
+// order; kWinograd* what the contract's transform says.
 enum class Algorithm : std::uint8_t {
   kElementwise,  // pointwise chains with broadcasting
   kCopy,         // data movement: concat, reshape, slice, pad, transpose ...
@@ -17,8 +17,13 @@ enum class Algorithm : std::uint8_t {
   kSoftmax,
   kDirect,        // one thread per output, taps and channels in a loop (depthwise, grouped, small)
   kImplicitGemm,  // tiles over pixels x output channels, im2col indices formed on the fly
+  kIm2col,        // the im2col matrix is written first, then a tiled product
   kMatmul,        // tiles over rows x columns
-  kInterpreter,   // not compiled: the region runs in the eager interpreter (`reason` says why)
+  kWinograd2,     // F(2,3) in phases: filters, data, products, output, a kernel each
+  kWinograd4,     // F(4,3), likewise
+  kWinograd2Fused,  // F(2,3), data, products and output in one kernel; the same bits
+  kWinograd4Fused,
+  kInterpreter,  // not compiled: the region runs in the eager interpreter (`reason` says why)
 };
 std::string_view name_of(Algorithm algorithm);
 std::optional<Algorithm> parse_algorithm(std::string_view name);
@@ -38,7 +43,9 @@ struct Kernel {
   Algorithm algorithm = Algorithm::kElementwise;
   Schedule schedule;
   NumericContract contract;
-  std::string reason;  // kInterpreter: why there is no kernel
+  // kInterpreter: why there is no kernel. Else, where not empty: why it is not the algorithm that was
+  // asked for.
+  std::string reason;
   // Nodes of the region. Inputs are named as the operands of the kernel node, in their order; the
   // one output is named as the kernel node's result.
   Graph body;
@@ -52,6 +59,12 @@ ReductionExtent reduction_extent(const Graph& graph, const Node& node);
 // Whether an emitter of the algorithm can compute the order (choose-tiling, split-k and match-order
 // ask before they decide; codegen asserts it).
 bool supports_order(Algorithm algorithm, const ReductionOrder& order);
+
+// Outputs of a Winograd algorithm's tile along one axis; 0 for the others.
+int winograd_tile(Algorithm algorithm);
+// Why the algorithm cannot compute `node` of `graph`, whatever its order: preconditions on the op,
+// its kernel, stride, dilation. Empty where it can. For the algorithms of a conv2d.
+std::string why_not(Algorithm algorithm, const Graph& graph, const Node& node);
 
 // Contraction (contract=on): the add or sub `node` becomes one fma when an operand is a `mul` that
 // only it uses, both in the same region. Returns the operand position (0 first), or empty.

@@ -422,13 +422,27 @@ std::optional<Precision> parse_precision(std::string_view text) {
 }
 std::string_view name_of(Fold fold) { return kFolds[static_cast<std::size_t>(fold)].name; }
 
+std::string to_string(const Transform& t) {
+  if (t.m == 0) return "none";
+  return "winograd" + std::to_string(t.m) + ":" + std::string(name_of(t.filters));
+}
+std::optional<Transform> parse_transform(std::string_view text) {
+  for (const Transform& t :
+       {Transform{}, Transform{2, Precision::kF32}, Transform{2, Precision::kF64},
+        Transform{4, Precision::kF32}, Transform{4, Precision::kF64}})
+    if (to_string(t) == text) return t;
+  return std::nullopt;
+}
+
 std::string to_string(const NumericContract& c) {
   std::string out = "{order=" + (c.order ? to_string(*c.order) : std::string("none"));
   out += ", in=" + std::string(name_of(c.in)) + ", acc=" + std::string(name_of(c.acc)) +
          ", inner=" + std::string(name_of(c.inner));
   out +=
       std::string(", contract=") + (c.contract ? "on" : "off") + ", ftz=" + (c.ftz ? "on" : "off");
-  return out + ", fold=" + std::string(name_of(c.fold)) + "}";
+  out += ", fold=" + std::string(name_of(c.fold));
+  if (c.transform.m != 0) out += ", transform=" + to_string(c.transform);
+  return out + "}";
 }
 
 }  // namespace driftc::ir

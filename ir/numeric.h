@@ -96,6 +96,16 @@ std::optional<Precision> parse_precision(std::string_view text);  // "tf32" is t
 enum class Fold : std::uint8_t { kNone, kF64, kF32 };
 std::string_view name_of(Fold fold);
 
+// A convolution that is not the sum of its order but Winograd's F(m,3) (ir/winograd.h): `order`
+// then describes the channel sums between the transforms, `in` the rounding of their operands.
+struct Transform {
+  int m = 0;                            // outputs of a tile along one axis, 2 or 4; 0: none
+  Precision filters = Precision::kF32;  // arithmetic of the filters' transform: f32 or f64
+  friend bool operator==(const Transform&, const Transform&) = default;
+};
+std::string to_string(const Transform& transform);  // "none", "winograd2:f32", "winograd4:f64"
+std::optional<Transform> parse_transform(std::string_view text);
+
 // Everything about the computation of one kernel (or of one op run eagerly) that decides about
 // bits.
 struct NumericContract {
@@ -106,6 +116,7 @@ struct NumericContract {
   bool contract = false;                // mul+add in pointwise code and epilogues is one fma
   bool ftz = false;                     // subnormals flushed
   Fold fold = Fold::kNone;
+  Transform transform = {};  // printed only where there is one
   friend bool operator==(const NumericContract&, const NumericContract&) = default;
 };
 std::string to_string(const NumericContract& contract);  // "{order=rsc.fma, in=f32, ...}"

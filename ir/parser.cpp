@@ -676,9 +676,14 @@ class Parser {
       } else if (key == "fold") {
         if (value != "none" && value != "f64" && value != "f32") return bad("none, f64, f32");
         c.fold = value == "none" ? Fold::kNone : value == "f64" ? Fold::kF64 : Fold::kF32;
+      } else if (key == "transform") {
+        const auto transform = parse_transform(value);
+        if (!transform)
+          return bad("none, winograd2:f32, winograd2:f64, winograd4:f32, winograd4:f64");
+        c.transform = *transform;
       } else {
         return in_.error_at(at, "unknown part of a contract '" + key + "'",
-                            "order, in, acc, inner, contract, ftz, fold");
+                            "order, in, acc, inner, contract, ftz, fold, transform");
       }
     } while (in_.accept(","));
     return in_.expect("}");

@@ -7,21 +7,35 @@
 namespace driftc::ir {
 namespace {
 
+bool fused_winograd(Algorithm algorithm) {
+  return algorithm == Algorithm::kWinograd2Fused || algorithm == Algorithm::kWinograd4Fused;
+}
 bool tiled(Algorithm algorithm) {
-  return algorithm == Algorithm::kImplicitGemm || algorithm == Algorithm::kMatmul;
+  return algorithm == Algorithm::kImplicitGemm || algorithm == Algorithm::kIm2col ||
+         algorithm == Algorithm::kMatmul || winograd_tile(algorithm) != 0;
+}
+// Values per position and thread block row or column: a fused Winograd step holds whole transformed
+// tiles.
+int values_per_position(Algorithm algorithm) {
+  if (!fused_winograd(algorithm)) return 1;
+  const int n = winograd_tile(algorithm) + 2;
+  return n * n;
 }
 
 struct Problem {
   std::int64_t rows = 1, columns = 1, groups = 1, taps = 1;
 };
 
-Problem problem_of(const Graph& body, const Node& node) {
+Problem problem_of(Algorithm algorithm, const Graph& body, const Node& node) {
   const auto shape = [&](std::size_t i) -> const Shape& {
     return body.value(node.operands[i]).type.shape;
   };
   const Shape& y = body.value(node.result).type.shape;
   switch (node.op) {
     case Op::kConv2d:
+      if (const int m = winograd_tile(algorithm); m != 0)  // rows are tiles, the positions channels
+        return {y[0] * ((y[2] + m - 1) / m) * ((y[3] + m - 1) / m), y[1] / node.integer("groups"),
+                node.integer("groups") * (m + 2) * (m + 2), 1};
       return {y[0] * y[2] * y[3], y[1] / node.integer("groups"), node.integer("groups"),
               shape(1)[2] * shape(1)[3]};
     case Op::kConv1x1Matmul:
@@ -62,7 +76,9 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   if (threads % s.block_m != 0)
     return refuse(fmt::format("{} threads are no multiple of block_m", threads));
   if (s.thread_m * s.thread_n > 256) return refuse("more than 256 sums per thread");
-  if (4ll * s.block_k * (s.block_m + 1 + s.block_n) > 48 * 1024)
+  if (fused_winograd(algorithm) && (s.thread_m != 1 || s.thread_n != 1))
+    return refuse("a thread of a fused Winograd kernel computes one tile of one channel");
+  if (4ll * s.block_k * values_per_position(algorithm) * (s.block_m + 1 + s.block_n) > 48 * 1024)
     return refuse("the tiles need more than 48 KiB of shared memory");
   if (s.vector != 1 && s.vector != 4) return refuse("vector is 1 or 4");
   return {};
@@ -73,10 +89,13 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   Schedule s;
   const Node* node = reduction_node(body);
   if (!tiled(algorithm) || node == nullptr) return s;
-  const Problem p = problem_of(body, *node);
-  const bool conv = algorithm == Algorithm::kImplicitGemm;
+  const Problem p = problem_of(algorithm, body, *node);
+  if (fused_winograd(algorithm)) return {16, 16, 8, 1, 1, 1};
+  const bool conv = algorithm == Algorithm::kImplicitGemm || algorithm == Algorithm::kIm2col;
   // Threads in x run along what is contiguous in the result; that side is 16 threads wide.
-  const bool columns_fast = conv || node->op == Op::kConv1x1Matmul ? layout == Layout::kNhwc : true;
+  const bool columns_fast = winograd_tile(algorithm) != 0            ? false
+                            : conv || node->op == Op::kConv1x1Matmul ? layout == Layout::kNhwc
+                                                                     : true;
 
   // A matrix-vector product: no reuse to tile for, lanes along the columns.
   if (!conv && columns_fast && p.rows <= 4) return {1, 128, 32, 1, 1, 1};
@@ -99,7 +118,7 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   while (s.block_n % (s.thread_m * s.thread_n) != 0) (columns_fast ? s.thread_n : s.thread_m) /= 2;
 
   const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
-  if (conv && order.walk == Walk::kCrs && p.taps <= 25) {
+  if (algorithm == Algorithm::kImplicitGemm && order.walk == Walk::kCrs && p.taps <= 25) {
     // Whole channels, at least 32 positions, each group of threads with as many channels as the
     // others.
     std::int64_t channels = std::max(1, threads / s.block_m);
@@ -110,8 +129,10 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
     return s;
   }
   // A step does not go beyond a run of channels: longer ones are left for longer runs.
-  std::int64_t run = reduction_extent(body, *node).c;
-  if (order.walk == Walk::kTiledCrs) run = std::min<std::int64_t>(run, order.channel_tile);
+  const ReductionExtent extent = reduction_extent(body, *node);
+  std::int64_t run = algorithm == Algorithm::kIm2col ? extent.positions() : extent.c;
+  if (order.walk == Walk::kTiledCrs && algorithm != Algorithm::kIm2col)
+    run = std::min<std::int64_t>(run, order.channel_tile);
   s.block_k = run >= 32 && p.taps <= 25 ? 32 : 16;
   return s;
 }

@@ -121,6 +121,21 @@ class Verifier {
     if (reduction != nullptr && !supports_order(kernel.algorithm, *kernel.contract.order))
       fault(&node, fmt::format("algorithm {} has no order {}", name_of(kernel.algorithm),
                                to_string(*kernel.contract.order)));
+    check_transform(node, kernel, reduction);
+  }
+
+  // The contract's transform is that of the algorithm, and one that fits the convolution.
+  void check_transform(const Node& node, const Kernel& kernel, const Node* reduction) {
+    const Transform& transform = kernel.contract.transform;
+    const int m = winograd_tile(kernel.algorithm);
+    if (kernel.algorithm != Algorithm::kInterpreter && transform.m != m)
+      return fault(&node, fmt::format("algorithm {} under a contract with transform {}",
+                                      name_of(kernel.algorithm), to_string(transform)));
+    if (transform.m == 0) return;
+    if (reduction == nullptr) return fault(&node, "a transform without a convolution");
+    const std::string why = why_not(
+        transform.m == 2 ? Algorithm::kWinograd2 : Algorithm::kWinograd4, kernel.body, *reduction);
+    if (!why.empty()) fault(&node, fmt::format("transform {}: {}", to_string(transform), why));
   }
 
   const Graph& graph_;

@@ -1,5 +1,7 @@
 #include "passes/fallback.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "passes/match_order.h"
@@ -7,15 +9,19 @@
 
 namespace driftc::passes {
 
-Result<void> check_fallback_names(const ir::Graph& source, const std::vector<std::string>& names) {
+Result<void> check_node_names(std::string_view flag, const ir::Graph& source,
+                              const std::vector<std::string>& names) {
   std::vector<std::string> known;
   for (const ir::Node& node : source.nodes())
     if (node.op != ir::Op::kConstant) known.push_back(source.value(node.result).name);
   for (const std::string& name : names)
     if (std::ranges::find(known, name) == known.end())
-      return input_error("--fallback: no node of the graph is called '" + name + "'",
+      return input_error(fmt::format("{}: no node of the graph is called '{}'", flag, name),
                          name_hint(name, known));
   return {};
+}
+Result<void> check_fallback_names(const ir::Graph& source, const std::vector<std::string>& names) {
+  return check_node_names("--fallback", source, names);
 }
 
 Result<ir::Graph> fallback(const ir::Graph& graph, const PassContext& context) {

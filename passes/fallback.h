@@ -10,6 +10,9 @@ namespace driftc::passes {
 
 Result<ir::Graph> fallback(const ir::Graph& graph, const PassContext& context);
 // Errors for names that are no compute node of the source graph.
+// Error (kInput) for the first name that is no node of the source; `flag` begins the message.
+Result<void> check_node_names(std::string_view flag, const ir::Graph& source,
+                              const std::vector<std::string>& names);
 Result<void> check_fallback_names(const ir::Graph& source, const std::vector<std::string>& names);
 
 }  // namespace driftc::passes

@@ -12,8 +12,8 @@ namespace {
 bool has_epilogue(const ir::Node& node, const PassContext& context) {
   if (node.op != ir::Op::kKernel || stays_eager(context, node.from)) return false;
   const ir::Algorithm a = node.kernel->algorithm;
-  return a == ir::Algorithm::kImplicitGemm || a == ir::Algorithm::kDirect ||
-         a == ir::Algorithm::kMatmul;
+  return a == ir::Algorithm::kImplicitGemm || a == ir::Algorithm::kIm2col ||
+         a == ir::Algorithm::kDirect || a == ir::Algorithm::kMatmul || ir::winograd_tile(a) != 0;
 }
 
 // Sums, products, norms and activations; not quotients and powers of two tensors.

@@ -59,6 +59,7 @@ ir::Node merge(const ir::Graph& graph, const std::vector<std::uint32_t>& members
       kernel.algorithm = node.kernel->algorithm;
       kernel.schedule = node.kernel->schedule;
       kernel.contract = node.kernel->contract;
+      kernel.reason = node.kernel->reason;
     }
   }
   kernel.body.set_outputs({*kernel.body.find(graph.value(root.result).name)});

@@ -9,7 +9,9 @@ namespace {
 
 // The emitters that can compute the op, the kernel's own first.
 std::vector<ir::Algorithm> algorithms_for(const ir::Kernel& kernel, ir::Op op) {
-  std::vector<ir::Algorithm> list = {kernel.algorithm};
+  std::vector<ir::Algorithm> list;
+  // A transform has no order of eager's.
+  if (ir::winograd_tile(kernel.algorithm) == 0) list.push_back(kernel.algorithm);
   if (op == ir::Op::kConv2d)
     for (ir::Algorithm a : {ir::Algorithm::kImplicitGemm, ir::Algorithm::kDirect})
       if (a != kernel.algorithm) list.push_back(a);
@@ -29,6 +31,7 @@ ir::NumericContract eager_contract_of_kernel(const ir::Kernel& kernel, const Pas
 Result<ir::Graph> match_order(const ir::Graph& graph, const PassContext& context) {
   return edit_kernels(graph, [&](const ir::Node&, ir::Kernel& kernel) {
     if (kernel.algorithm == ir::Algorithm::kInterpreter) return false;
+    kernel.reason.clear();
     const std::optional<ir::ReductionOrder> before = kernel.contract.order;
     kernel.contract = eager_contract_of_kernel(kernel, context);
     if (!kernel.contract.order) return true;

@@ -37,7 +37,8 @@ std::string_view name_of(NumericEffect effect);  // "BitExact", "Reassociates", 
 enum class Phase : std::uint8_t { kGraph, kKernel };
 
 // An option of a pass. `accepts` lists alternatives separated by '|': words, or the placeholders
-// COUNT (an integer from 1 to 1048576) and MxNxK (three of them).
+// COUNT (an integer from 1 to 1048576), MxNxK (three of them) and "NODE,..." (names of source nodes
+// with commas between; the pass checks them).
 struct OptionSpec {
   std::string_view name, fallback, accepts, doc;
 };

@@ -8,6 +8,7 @@
 
 #include "passes/bias_first.h"
 #include "passes/canonicalize.h"
+#include "passes/choose_algorithm.h"
 #include "passes/choose_tiling.h"
 #include "passes/contract.h"
 #include "passes/conv1x1_as_matmul.h"
@@ -30,6 +31,14 @@ constexpr std::array kFoldBatchnorm = {
     OptionSpec{"in", "f64", "f64|f32", "precision of the folding arithmetic; frameworks use f32"}};
 constexpr std::array kLayout = {
     OptionSpec{"force", "off", kSwitch, "skip the whole-graph decision"}};
+constexpr std::array kChooseAlgorithm = {
+    OptionSpec{"algorithm", "auto", "auto|direct|implicit_gemm|im2col|winograd2|winograd4",
+               "of every convolution it fits; auto: winograd2 where it saves products"},
+    OptionSpec{"nodes", "all", "all|NODE,...",
+               "the convolutions meant; one that does not fit is "
+               "an error then"},
+    OptionSpec{"form", "phases", "phases|fused", "Winograd in four kernels, or in two; same bits"},
+    OptionSpec{"filters", "f32", "f32|f64", "arithmetic of Winograd's filter transform"}};
 constexpr std::array kSplitK = {
     OptionSpec{"slices", "auto", "auto|COUNT",
                "slices of every reduction; auto: what fills the device"},
@@ -53,7 +62,7 @@ constexpr Presets kDefaultAndAll{false, true, true}, kAll{false, false, true};
 
 // name, what it does,
 // phase, effect, when it has that effect, Inductor's name, presets, options, function.
-// choose-algorithm and precision have their place between conv1x1-as-matmul and split-k.
+// precision has its place between conv1x1-as-matmul and split-k.
 // clang-format off
 constexpr std::array kPasses = {
     PassInfo{"canonicalize",
@@ -75,6 +84,10 @@ constexpr std::array kPasses = {
              "where the matmul splits k; ChangesPrecision where the precision flags of conv and "
              "matmul differ",
              "conv_1x1_as_mm", kAll, {}, conv1x1_as_matmul},
+    PassInfo{"choose-algorithm",
+             "convolutions as direct sums, implicit GEMM, im2col, Winograd F(2,3) or F(4,3)",
+             P::kKernel, E::kChangesAlgorithm, "BitExact between direct, implicit_gemm and im2col",
+             "cuDNN engine, max_autotune", kAll, kChooseAlgorithm, choose_algorithm},
     PassInfo{"split-k", "long reductions in slices that run side by side",
              P::kKernel, E::kReassociates, "", "split-K", kAll, kSplitK, split_k},
     PassInfo{"fuse-pointwise", "chains of add, sub, mul, div, relu, clip, batch_norm in one kernel",
@@ -121,6 +134,7 @@ std::optional<int> take_count(std::string_view& text) {
 
 bool matches(std::string_view alternative, std::string_view value) {
   if (alternative == "COUNT") return take_count(value) && value.empty();
+  if (alternative == "NODE,...") return !value.empty();
   if (alternative != "MxNxK") return alternative == value;
   for (int i = 0; i < 3; ++i) {
     if (i > 0 && !value.starts_with('x')) return false;

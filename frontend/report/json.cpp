@@ -82,12 +82,15 @@ Json kernel_json(const KernelReport& kernel) {
 }
 
 Json arms_json(const PairReport& report, const CompareView& view) {
-  Json passes = Json::array(), kernels = Json::array(), fallbacks = Json::array();
+  Json passes = Json::array(), kernels = Json::array(), fallbacks = Json::array(),
+       refusals = Json::array();
   for (const auto& pass : report.passes)
     passes.push_back({{"name", pass.name}, {"enabled", pass.enabled}, {"changed", pass.changed}});
   for (const auto& kernel : report.kernels) kernels.push_back(kernel_json(kernel));
   for (const auto& fallback : report.fallbacks)
     fallbacks.push_back({{"node", fallback.node}, {"reason", fallback.reason}});
+  for (const auto& refusal : report.refusals)
+    refusals.push_back({{"node", refusal.node}, {"reason", refusal.reason}});
   return {{"eager",
            {{"executor", "interpreter"},
             {"device", nullptr},
@@ -99,7 +102,8 @@ Json arms_json(const PairReport& report, const CompareView& view) {
             {"mode", view.mode},
             {"passes", passes},
             {"kernels", kernels},
-            {"fallbacks", fallbacks}}}};
+            {"fallbacks", fallbacks},
+            {"refusals", refusals}}}};
 }
 
 Json distance_json(const std::optional<runtime::compare::Distance>& d) {

@@ -283,16 +283,17 @@ std::string causes_section(const PairReport& report, const TextStyle& style) {
 }
 
 // Nodes by reason: a reason that holds for many nodes is said once.
-std::string fallbacks_section(const PairReport& report) {
-  if (report.fallbacks.empty()) return "";
+std::string reasons_section(const std::string& title,
+                            const std::vector<runtime::study::FallbackReport>& nodes_with_reasons) {
+  if (nodes_with_reasons.empty()) return "";
   std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
-  for (const auto& fallback : report.fallbacks) {
+  for (const auto& fallback : nodes_with_reasons) {
     auto at = std::find_if(reasons.begin(), reasons.end(),
                            [&](const auto& r) { return r.first == fallback.reason; });
     if (at == reasons.end()) at = reasons.insert(reasons.end(), {fallback.reason, {}});
     at->second.push_back(fallback.node);
   }
-  std::string out = "\nnot compiled\n";
+  std::string out = "\n" + title + "\n";
   for (const auto& [reason, nodes] : reasons) {
     std::string list;
     for (std::size_t i = 0; i < std::min(nodes.size(), kNamesShown); ++i)
@@ -409,7 +410,8 @@ std::string compare_text(const PairReport& report, const CompareView& view,
   out += causes_section(report, style);
   out += specials_section(report);
   out += faults_section(report);
-  out += fallbacks_section(report);
+  out += reasons_section("not compiled", report.fallbacks) +
+         reasons_section("not the algorithm asked for", report.refusals);
   out += "\n" + verdict_line(report, style) + "\n";
   for (const std::string& failure : view.failures)
     out += coloured("failed: " + failure, Colour::kRed, style) + "\n";

@@ -17,10 +17,10 @@
 
 #include "ir/numeric.h"
 #include "ir/tensor.h"
+#include "ir/winograd.h"
 #include "runtime/numeric/hypothesis.h"
 #include "runtime/numeric/sum_problem.h"
 #include "runtime/numeric/tensor_core.h"
-#include "runtime/numeric/winograd.h"
 #include "runtime/thread_pool.h"
 
 namespace driftc::runtime::compare {
@@ -86,13 +86,19 @@ inline constexpr double kExplainedZ = 6;  // |z| <= 6 is explained by order (4.2
 // Winograd F(m, 3) of a 3x3, stride 1, dilation 1 convolution (3.3): (gamma_N) |AT| [sum_c
 // |G||g||G'| o |BT||d||B|] |A|, N = 2 (tau_G + tau_B + tau_A) + h. `accumulate_roundings` is h
 // (fused sequential sum over channels: their number); filters transformed in f64 and rounded once
-// count 1 instead of 2 tau_G. Bias stored after.
+// count 1 instead of 2 tau_G. Bias stored after. `operand_error`: by which factor at most rounding
+// moves an operand of the products (tf32: 2^-11 nearest, 2^-10 truncated).
 struct WinogradSettings {
   std::int64_t accumulate_roundings = 0;  // 0: the number of channels of a group
   bool filters_in_f64 = false;
+  double operand_error = 0;
 };
+// Those of a contract with a transform. Empty where it rounds operands to a format that has no
+// relative error for every f32.
+std::optional<WinogradSettings> winograd_settings(const ir::NumericContract& contract,
+                                                  std::int64_t channels);
 bool winograd_fits(const SumProblem& problem);
-TensorBound winograd_bound(const SumProblem& problem, const WinogradMatrices& matrices,
+TensorBound winograd_bound(const SumProblem& problem, const ir::WinogradMatrices& matrices,
                            const WinogradSettings& settings, ThreadPool& pool);
 
 // A chain of tensor-core blocks over all terms in any order of k (1.8), bias stored after.

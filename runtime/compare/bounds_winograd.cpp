@@ -16,9 +16,10 @@ constexpr double kEta = 0x1p-149;       // more than what one underflowing opera
 using Square = std::vector<double>;  // row-major
 
 // |M| as doubles, rounded up.
-Square magnitudes_of(const FractionMatrix& matrix) {
+Square magnitudes_of(const ir::FractionMatrix& matrix) {
   Square out;
-  for (const Fraction& f : matrix.values) out.push_back(mul_rn(std::abs(f.value()), 1 + 0x1p-50));
+  for (const ir::Fraction& f : matrix.values)
+    out.push_back(mul_rn(std::abs(f.value()), 1 + 0x1p-50));
   return out;
 }
 // out [rows x rows] = m [rows x inner] * x [inner x inner] * m'.
@@ -61,7 +62,45 @@ bool winograd_fits(const SumProblem& p) {
          w.stride_w == 1 && w.dilation_h == 1 && w.dilation_w == 1;
 }
 
-TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices,
+std::optional<WinogradSettings> winograd_settings(const ir::NumericContract& contract,
+                                                  std::int64_t channels) {
+  WinogradSettings settings;
+  settings.filters_in_f64 = contract.transform.filters == ir::Precision::kF64;
+  switch (contract.order->arith) {
+    case ir::Arith::kFma:
+    case ir::Arith::kAdd:
+      settings.accumulate_roundings = channels;
+      break;
+    case ir::Arith::kMulAdd:
+      settings.accumulate_roundings = channels + 1;
+      break;
+    case ir::Arith::kKahan:
+      settings.accumulate_roundings = 4;  // as leaf_roundings counts them
+      break;
+    case ir::Arith::kF64:
+      settings.accumulate_roundings = 2;  // to f32, and more than all those in f64
+      break;
+    case ir::Arith::kMma:
+      return std::nullopt;
+  }
+  switch (contract.in) {
+    case ir::Precision::kF32:
+    case ir::Precision::kF64:
+      break;
+    case ir::Precision::kTf32Rna:
+      settings.operand_error = 0x1p-11;
+      break;
+    case ir::Precision::kTf32Trunc:
+      settings.operand_error = 0x1p-10;
+      break;
+    case ir::Precision::kF16:
+    case ir::Precision::kBF16:
+      return std::nullopt;
+  }
+  return settings;
+}
+
+TensorBound winograd_bound(const SumProblem& p, const ir::WinogradMatrices& matrices,
                            const WinogradSettings& settings, ThreadPool& pool) {
   DRIFTC_ASSERT(winograd_fits(p) && matrices.r == 3,
                 "Winograd of a convolution that it does not fit");
@@ -70,20 +109,26 @@ TensorBound winograd_bound(const SumProblem& p, const WinogradMatrices& matrices
   const Square bt = magnitudes_of(matrices.bt), g = magnitudes_of(matrices.g),
                at = magnitudes_of(matrices.at);
   const std::int64_t channels = p.group_channels(), group_rows = p.group_rows();
-  const int tau_g = settings.filters_in_f64 ? 1 : 2 * transform_roundings(matrices.g);
+  const int tau_g = settings.filters_in_f64 ? 1 : 2 * ir::transform_roundings(matrices.g);
   const double h = static_cast<double>(
       settings.accumulate_roundings > 0 ? settings.accumulate_roundings : channels);
-  const double roundings =
-      add_rn(tau_g + 2 * (transform_roundings(matrices.bt) + transform_roundings(matrices.at)), h);
+  const double roundings = add_rn(
+      tau_g + 2 * (ir::transform_roundings(matrices.bt) + ir::transform_roundings(matrices.at)), h);
   const double nu = mul_rn(roundings, 0x1p-24);
-  const double factor = mul_rn(div_rn(nu, sub_rn(1, nu)), kSlack);  // gamma_N
+  const double gamma = div_rn(nu, sub_rn(1, nu)), e = settings.operand_error;
+  // (1 + gamma_N) (1 + e)^2 - 1
+  const double factor =
+      mul_rn(add_rn(gamma, mul_rn(add_rn(1, gamma), mul_rn(e, add_rn(2, e)))), kSlack);
 
   // What underflow can add to one transformed filter, input and output value.
   const auto underflow = [](const Square& matrix, int rows, int columns) {
     const double sum = largest_row_sum(matrix, rows, columns);
     return mul_rn(mul_rn(kEta, columns), add_rn(1, sum));
   };
-  const double eta_g = underflow(g, n, 3), eta_b = underflow(bt, n, n), eta_a = underflow(at, m, n);
+  // An operand below 2^-126 is rounded by more than operand_error, at most by 2^-136.
+  const double rounded = e > 0 ? 0x1p-136 : 0;
+  const double eta_g = add_rn(underflow(g, n, 3), rounded),
+               eta_b = add_rn(underflow(bt, n, n), rounded), eta_a = underflow(at, m, n);
 
   const auto weights = p.rows.data<float>();
   Square filters(static_cast<std::size_t>(p.channels_out * channels * area));

@@ -85,6 +85,9 @@ ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContr
     case ContractPart::kFold:
       target.fold = donor.fold;
       break;
+    case ContractPart::kTransform:
+      target.transform = donor.transform;
+      break;
   }
   return target;
 }
@@ -95,6 +98,9 @@ std::optional<PartDifference> difference(const ir::NumericContract& eager,
   auto orders = [&] { return to_string(*eager.order) + " -> " + to_string(*compiled.order); };
   auto named = [](const std::string& what, auto was, auto is) {
     return fmt::format("{} {} -> {}", what, was, is);
+  };
+  auto algorithm = [](const ir::Transform& t) {
+    return t.m == 0 ? std::string("sum of products") : to_string(t);
   };
   auto on_off = [](bool on) { return on ? "on" : "off"; };
   switch (part) {
@@ -131,6 +137,9 @@ std::optional<PartDifference> difference(const ir::NumericContract& eager,
     case ContractPart::kFold:
       return PartDifference{CauseKind::kWeightFolding,
                             named("fold", ir::name_of(eager.fold), ir::name_of(compiled.fold))};
+    case ContractPart::kTransform:
+      return PartDifference{CauseKind::kAlgorithm,
+                            algorithm(eager.transform) + " -> " + algorithm(compiled.transform)};
   }
   return std::nullopt;
 }

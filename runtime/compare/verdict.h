@@ -63,11 +63,13 @@ enum class ContractPart : std::uint8_t {
   kContract,
   kFtz,
   kFold,
+  kTransform,  // Winograd's transforms around the channel sums
 };
 inline constexpr ContractPart kContractParts[] = {
     ContractPart::kAssociation, ContractPart::kBiasPoint, ContractPart::kArithmetic,
     ContractPart::kIn,          ContractPart::kAcc,       ContractPart::kInner,
-    ContractPart::kContract,    ContractPart::kFtz,       ContractPart::kFold};
+    ContractPart::kContract,    ContractPart::kFtz,       ContractPart::kFold,
+    ContractPart::kTransform};
 
 // `target` with one part taken from `donor`.
 ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContract& donor,

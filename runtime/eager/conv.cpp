@@ -55,6 +55,7 @@ ir::Tensor convolve(const OpCall& call, const SumSettings& settings) {
 }  // namespace
 
 ir::Tensor evaluate_conv(const OpCall& call) {
+  if (call.contract.transform.m != 0) return evaluate_winograd(call);
   const SumSettings settings = sum_settings(call);
   if (call.operand(0).dtype() == ir::DType::kF64) return convolve<double, double>(call, settings);
   return settings.wide ? convolve<double, float>(call, settings)

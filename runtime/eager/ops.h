@@ -26,6 +26,7 @@ struct OpCall {
 
 // One function per family, one file each.
 ir::Tensor evaluate_conv(const OpCall& call);         // conv2d, conv1x1_matmul
+ir::Tensor evaluate_winograd(const OpCall& call);     // conv2d under a contract with a transform
 ir::Tensor evaluate_matmul(const OpCall& call);       // matmul, gemm
 ir::Tensor evaluate_elementwise(const OpCall& call);  // add .. clip, batch_norm
 ir::Tensor evaluate_function(const OpCall& call);     // the functions of ir/functions.def

@@ -169,12 +169,25 @@ std::vector<KernelReport> CompiledArm::kernel_reports() const {
   return reports;
 }
 
-std::vector<FallbackReport> CompiledArm::fallback_reports() const {
+namespace {
+
+// Kernels with a reason, among those that are interpreted or among those that are not.
+std::vector<FallbackReport> reasons(const ir::Graph& graph, bool interpreted) {
   std::vector<FallbackReport> reports;
-  for (const ir::Node& node : state_->graph.nodes())
-    if (node.op == ir::Op::kKernel && node.kernel->algorithm == ir::Algorithm::kInterpreter)
-      reports.push_back({state_->graph.value(node.result).name, node.kernel->reason});
+  for (const ir::Node& node : graph.nodes())
+    if (node.op == ir::Op::kKernel && !node.kernel->reason.empty() &&
+        (node.kernel->algorithm == ir::Algorithm::kInterpreter) == interpreted)
+      reports.push_back({graph.value(node.result).name, node.kernel->reason});
   return reports;
+}
+
+}  // namespace
+
+std::vector<FallbackReport> CompiledArm::fallback_reports() const {
+  return reasons(state_->graph, true);
+}
+std::vector<FallbackReport> CompiledArm::refusal_reports() const {
+  return reasons(state_->graph, false);
 }
 
 }  // namespace driftc::runtime::study

@@ -29,6 +29,7 @@ class CompiledArm {
   ir::Layout layout(ir::NodeId node) const;
   std::vector<KernelReport> kernel_reports() const;
   std::vector<FallbackReport> fallback_reports() const;
+  std::vector<FallbackReport> refusal_reports() const;
   std::size_t kernels_compiled() const;
 
  private:

@@ -59,6 +59,7 @@ class PairRun {
     if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     report_.kernels = arm_->kernel_reports();
     report_.fallbacks = arm_->fallback_reports();
+    report_.refusals = arm_->refusal_reports();
     report_.kernels_compiled = arm_->kernels_compiled();
     report_.seconds_compile = seconds_since(start_compile);
 

@@ -119,6 +119,29 @@ double function_error_ulps(const ir::Node& node) {
   }
 }
 
+// A convolution under a contract with a transform: the bound of the transform, of which no element
+// says how the roundings are spread, so the variance is that of a uniform error of its size.
+LocalError winograd_error(const SumProblem& problem, const ir::NumericContract& contract,
+                          ThreadPool& pool) {
+  LocalError out;
+  out.kind = compare::BoundKind::kTransform;
+  const auto settings = compare::winograd_settings(contract, problem.group_channels());
+  if (!settings || contract.ftz) {
+    out.source = "no bound";
+    out.error.bound = ir::Tensor(ir::DType::kF64, problem.result);
+    for (double& v : out.error.bound.data_mut<double>())
+      v = std::numeric_limits<double>::infinity();
+  } else {
+    const compare::TensorBound bound = compare::winograd_bound(
+        problem, ir::winograd_matrices(contract.transform.m), *settings, pool);
+    out.error.bound = bound.value;
+    out.source = bound.source;
+  }
+  out.error.variance = absolute(out.error.bound, pool, 2);
+  for (double& v : out.error.variance.data_mut<double>()) v = div_rn(v, 3);
+  return out;
+}
+
 }  // namespace
 
 LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir::Tensor> operands,
@@ -128,6 +151,7 @@ LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir
   LocalError out;
   if (is_sum_node(node.op)) {
     const SumProblem given = sum_problem(graph, id, operands);
+    if (contract.transform.m != 0) return winograd_error(given, contract, pool);
     const Hypothesis hypothesis = compare::hypothesis_of(contract);
     const SumProblem problem = compare::matched(given, hypothesis, pool);
     if (auto replay = compare::replay_bound(problem, contract, pool, atomic_seed)) {

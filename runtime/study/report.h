@@ -72,6 +72,7 @@ struct PairReport {
   std::vector<PassReport> passes;
   std::vector<KernelReport> kernels;
   std::vector<FallbackReport> fallbacks;
+  std::vector<FallbackReport> refusals;  // kernels that are not computed as choose-algorithm asked
   Coverage coverage;
   compare::Verdict verdict = compare::Verdict::kIdentical;
   compare::Evidence evidence = compare::Evidence::kBits;

@@ -92,6 +92,7 @@ ir::NumericContract contract_for(const ir::Graph& source, const ir::Node& node,
     if (contract.order->walk == ir::Walk::kK) contract.order->walk = ir::Walk::kCrs;
     return contract;
   }
+  if (!is_conv(node)) contract.transform = {};
   if (!eager.order) {
     contract.order.reset();
     return contract;

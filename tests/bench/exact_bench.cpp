@@ -95,7 +95,7 @@ void run_bound(benchmark::State& state, const PeerConv& s, Bound bound) {
         benchmark::DoNotOptimize(replay_bound(problem, {}, pool));
         break;
       case Bound::kWinograd4:
-        benchmark::DoNotOptimize(winograd_bound(problem, runtime::winograd(4), {}, pool));
+        benchmark::DoNotOptimize(winograd_bound(problem, ir::winograd_matrices(4), {}, pool));
         break;
       case Bound::kTensorCore:
         benchmark::DoNotOptimize(tensor_core_chain_bound(

@@ -249,10 +249,10 @@ TEST_CASE("bounds: conditioning and the smallest error that is seen") {
 
 // A Winograd convolution of one tile in f32, every operation rounded: filters and inputs
 // transformed, fused sequential sum over the channels, output transformed. Returns m x m.
-std::vector<float> emulate_winograd(const runtime::WinogradMatrices& wm,
+std::vector<float> emulate_winograd(const ir::WinogradMatrices& wm,
                                     const std::vector<std::vector<float>>& tiles,
                                     const std::vector<std::vector<float>>& filters) {
-  const auto sandwich = [](const runtime::FractionMatrix& a, const std::vector<float>& x,
+  const auto sandwich = [](const ir::FractionMatrix& a, const std::vector<float>& x,
                            int inner) {
     const auto one_side = [&](const std::vector<float>& in, bool left) {
       // left: a * in; right: in * a'. Products rounded, sums in order.
@@ -286,7 +286,7 @@ std::vector<float> emulate_winograd(const runtime::WinogradMatrices& wm,
 
 TEST_CASE("winograd: the matrices are exact over the rationals") {
   for (int m : {2, 4, 6}) {
-    const auto& wm = runtime::winograd(m);
+    const auto& wm = ir::winograd_matrices(m);
     REQUIRE(wm.bt.rows == wm.n());
     REQUIRE(wm.g.rows == wm.n());
     REQUIRE(wm.at.columns == wm.n());
@@ -308,10 +308,10 @@ TEST_CASE("winograd: the matrices are exact over the rationals") {
   // numerics.md 3.3, the table.
   const int expected[3][3] = {{1, 2, 2}, {3, 4, 4}, {6, 4, 6}};
   for (int i = 0; i < 3; ++i) {
-    const auto& wm = runtime::winograd(2 * (i + 1));
-    CHECK(runtime::transform_roundings(wm.bt) == expected[i][0]);
-    CHECK(runtime::transform_roundings(wm.g) == expected[i][1]);
-    CHECK(runtime::transform_roundings(wm.at) == expected[i][2]);
+    const auto& wm = ir::winograd_matrices(2 * (i + 1));
+    CHECK(ir::transform_roundings(wm.bt) == expected[i][0]);
+    CHECK(ir::transform_roundings(wm.g) == expected[i][1]);
+    CHECK(ir::transform_roundings(wm.at) == expected[i][2]);
   }
 }
 
@@ -320,7 +320,7 @@ TEST_CASE(
     "below") {
   runtime::ThreadPool pool(1);
   for (int m : {2, 4, 6}) {
-    const auto& wm = runtime::winograd(m);
+    const auto& wm = ir::winograd_matrices(m);
     double most = 0;
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
       Chooser pick(seed, "winograd");
@@ -375,7 +375,7 @@ TEST_CASE("winograd: tiles, groups, bias and batches are bounded like single til
   const ir::Tensor size = runtime::exact_value(c.graph, c.node, c.operands, {}, pool).value;
   for (int m : {2, 4, 6}) {
     const TensorBound bound =
-        winograd_bound(problem, runtime::winograd(m), {.filters_in_f64 = true}, pool);
+        winograd_bound(problem, ir::winograd_matrices(m), {.filters_in_f64 = true}, pool);
     CHECK(bound.value.shape() == size.shape());
     for (std::size_t i = 0; i < bound.value.data<double>().size(); ++i) {
       // At least N u times the value, and finite.

@@ -1,4 +1,4 @@
-#include "runtime/numeric/winograd.h"
+#include "ir/winograd.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 
 #include "ir/support/assert.h"
 
-namespace driftc::runtime {
+namespace driftc::ir {
 namespace {
 
 // Rows of integers over one denominator per row: {denominator, v0, v1, ...}.
@@ -75,10 +75,17 @@ WinogradMatrices f6() {
 
 }  // namespace
 
-const WinogradMatrices& winograd(int m) {
+const WinogradMatrices& winograd_matrices(int m) {
   static const WinogradMatrices two = f2(), four = f4(), six = f6();
   DRIFTC_ASSERT(m == 2 || m == 4 || m == 6, "no such Winograd tile");
   return m == 2 ? two : m == 4 ? four : six;
+}
+
+std::vector<TransformTerm> transform_row(const FractionMatrix& matrix, int row) {
+  std::vector<TransformTerm> terms;
+  for (int c = 0; c < matrix.columns; ++c)
+    if (matrix.at(row, c).over != 0) terms.push_back({c, matrix.at(row, c).value()});
+  return terms;
 }
 
 int transform_roundings(const FractionMatrix& matrix) {
@@ -101,4 +108,4 @@ int transform_roundings(const FractionMatrix& matrix) {
   return most;
 }
 
-}  // namespace driftc::runtime
+}  // namespace driftc::ir
