@@ -164,14 +164,15 @@ void load_patch(KernelBuilder& builder, const WinogradProblem& problem, const Co
                      code.along(1, channel), code.along(2, "y0"), code.along(3, "x0")));
   w.line(fmt::format("float d[{}];", n * n));
   w.line("#pragma unroll");
-  w.line(fmt::format("for (int r = 0; r < {}; ++r)", n));
+  w.open(fmt::format("for (int r = 0; r < {}; ++r)", n));
   w.line("#pragma unroll");
-  w.open(fmt::format("  for (int s = 0; s < {}; ++s)", n));
+  w.open(fmt::format("for (int s = 0; s < {}; ++s)", n));
   w.line(fmt::format(
       "const bool inside = {}y0 + r >= 0 && y0 + r < in_h && x0 + s >= 0 && x0 + s < in_w;",
       exists.empty() ? "" : exists + " && "));
   w.line(fmt::format("d[r * {} + s] = inside ? {}[base + {} + {}] : 0.0f;", n, in,
                      code.along(2, "r"), code.along(3, "s")));
+  w.close();
   w.close();
 }
 

@@ -59,7 +59,7 @@ Result<CompiledKernel> compile(codegen::LoweredKernel lowered, codegen::KernelCa
                                const std::string& target);
 
 struct RunOptions {
-  std::uint64_t schedule_seed = 0;  // order of atomics
+  std::uint64_t schedule_seed = 0;  // order of blocks, warps and atomics
   bool check = false;               // sanitizer mode of the executor
 };
 

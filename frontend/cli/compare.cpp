@@ -13,6 +13,7 @@
 #include "frontend/report/json.h"
 #include "frontend/report/sweep_report.h"
 #include "frontend/report/text.h"
+#include "runtime/study/schedules.h"
 
 namespace driftc::frontend {
 namespace {
@@ -27,7 +28,8 @@ Result<void> check_combinations(const Arguments& arguments) {
     return input_error("--csv writes the rows of a sweep, and there is no --sweep",
                        "--sweep passes --csv FILE");
   if (!arguments.has("--sweep")) return {};
-  for (const char* flag : {"--save-dir", "--print-after", "--timings", "--require-compiled"})
+  for (const char* flag :
+       {"--save-dir", "--print-after", "--timings", "--require-compiled", "--schedules"})
     if (arguments.has(flag))
       return input_error(fmt::format("{} does not go with --sweep", flag),
                          "it is for one comparison at a time");
@@ -96,6 +98,15 @@ Result<int> compare_once(const Arguments& arguments, const Context& context, Ses
   session.progress().clear();
   if (!run) return with_repro(run.error(), session, settings, context);
   PairReport& report = *run;
+  DRIFTC_TRY(schedules, schedule_count(arguments));
+  if (schedules > 0) {
+    PairSettings varied = settings;
+    varied.on_value = {};
+    auto changes = run_schedules(session.graph(), *inputs, schedules, varied, session.services());
+    session.progress().clear();
+    if (!changes) return with_repro(changes.error(), session, settings, context);
+    report.schedules = std::move(*changes);
+  }
   for (auto& input : report.inputs)
     for (const ResolvedInput& resolved : session.model().inputs)
       if (resolved.declaration.name == input.name) input.source = resolved.source.text;
@@ -156,6 +167,7 @@ Result<int> compare_sweep(const Arguments& arguments, const Context& context, Se
 
 Result<int> run(const Arguments& arguments, const Context& context) {
   DRIFTC_CHECK(check_combinations(arguments));
+  DRIFTC_CHECK(schedule_count(arguments));
   for (const char* flag : {"--json", "--csv"})
     DRIFTC_CHECK(check_can_write(arguments.value_or(flag, "")));
   DRIFTC_TRY(rules, verdict_rules(arguments));
@@ -183,8 +195,8 @@ Command compare_command() {
   return {{"compare",
            "runs MODEL eagerly and compiled; says how and why each value differs",
            {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
-           {kInputOptions, kCompileOptions, kCheckOptions, kEagerOptions, kCompareOptions,
-            kReportOptions, kThreadOptions},
+           {kInputOptions, kCompileOptions, kCheckOptions, kScheduleOptions, kEagerOptions,
+            kCompareOptions, kReportOptions, kThreadOptions},
            {"driftc compare zoo:residual-block --mode strict --allow identical",
             "driftc compare model.onnx --input image=images.npy --passes=-layout-channels-last "
             "--json report.json"},

@@ -33,6 +33,13 @@ constexpr std::array kCheckRows = {OptionRow{
     "kernels run in checked mode: races, memory and registers nothing wrote, divergent barriers, "
     "mixed atomics are errors with their place"}};
 
+constexpr std::array kScheduleRows = {
+    OptionRow{"--schedules", "N",
+              "run the compiled arm under N orders of blocks, warps and atomics (seeds 0 to N - 1) "
+              "and say which values can change"},
+    OptionRow{"--deterministic", "",
+              "refuse kernels whose result can change from run to run (atomics)"}};
+
 constexpr std::array kEagerRows = {
     OptionRow{"--eager-order", "ORDER",
               "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "
@@ -76,6 +83,7 @@ constexpr std::array kThreadRows = {OptionRow{
 const OptionGroup kInputOptions{"input", kInputRows};
 const OptionGroup kCompileOptions{"compiled arm", kCompileRows};
 const OptionGroup kCheckOptions{"sanitizer", kCheckRows};
+const OptionGroup kScheduleOptions{"nondeterminism", kScheduleRows};
 const OptionGroup kEagerOptions{"eager arm", kEagerRows};
 const OptionGroup kCompareOptions{"comparison and exit code", kCompareRows};
 const OptionGroup kReportOptions{"output", kReportRows};

@@ -7,13 +7,14 @@
 
 namespace driftc::frontend {
 
-extern const OptionGroup kInputOptions;    // --input, --batch, ...
-extern const OptionGroup kCompileOptions;  // --mode, --passes, --set, --fallback, --device, ...
-extern const OptionGroup kCheckOptions;    // --check
-extern const OptionGroup kEagerOptions;    // --eager-order
-extern const OptionGroup kCompareOptions;  // --reference, --sweep, --allow, ...
-extern const OptionGroup kReportOptions;   // --json, --save-dir, --timings, --print-after
-extern const OptionGroup kJsonOption;      // --json alone
-extern const OptionGroup kThreadOptions;   // --threads
+extern const OptionGroup kInputOptions;     // --input, --batch, ...
+extern const OptionGroup kCompileOptions;   // --mode, --passes, --set, --fallback, --device, ...
+extern const OptionGroup kCheckOptions;     // --check
+extern const OptionGroup kScheduleOptions;  // --schedules, --deterministic
+extern const OptionGroup kEagerOptions;     // --eager-order
+extern const OptionGroup kCompareOptions;   // --reference, --sweep, --allow, ...
+extern const OptionGroup kReportOptions;    // --json, --save-dir, --timings, --print-after
+extern const OptionGroup kJsonOption;       // --json alone
+extern const OptionGroup kThreadOptions;    // --threads
 
 }  // namespace driftc::frontend

@@ -70,7 +70,13 @@ Result<PairSettings> pair_settings(const Arguments& arguments) {
   settings.device = device;
   DRIFTC_CHECK(check_executor(arguments));
   DRIFTC_CHECK(set_eager_order(arguments, settings));
+  settings.deterministic = arguments.has("--deterministic");
   return settings;
+}
+
+Result<int> schedule_count(const Arguments& arguments) {
+  DRIFTC_TRY(count, arguments.integer("--schedules", 2, 1024));
+  return static_cast<int>(count.value_or(0));
 }
 
 Result<void> check_against(const ir::Graph& graph, const PairSettings& settings) {

@@ -11,6 +11,8 @@ namespace driftc::frontend {
 // order.
 // --executor=cuda is kUnavailable: this build has no GPU executor.
 Result<runtime::study::PairSettings> pair_settings(const Arguments& arguments);
+// --schedules N; 0 when it is not given.
+Result<int> schedule_count(const Arguments& arguments);
 // What needs the model: that the nodes of --fallback exist, and that --eager-order fits one of its
 // ops (else a note on stderr, since it then changes nothing).
 Result<void> check_against(const ir::Graph& graph, const runtime::study::PairSettings& settings);

@@ -8,6 +8,8 @@
 #include "frontend/cli/repro.h"
 #include "frontend/cli/session.h"
 #include "frontend/npy/npy.h"
+#include "frontend/report/schedules_report.h"
+#include "runtime/study/schedules.h"
 
 namespace driftc::frontend {
 namespace {
@@ -27,6 +29,13 @@ Result<int> run(const Arguments& arguments, const Context& context) {
                                         : Arm::kCompiled;
   DRIFTC_TRY(settings, pair_settings(arguments));
   settings.check = arguments.has("--check");
+  DRIFTC_TRY(schedules, schedule_count(arguments));
+  if (schedules > 0 && arm != Arm::kCompiled)
+    return input_error(fmt::format("--schedules: the {} arm has no schedule", word),
+                       "--arm compiled");
+  if (arguments.has("--json") && schedules == 0)
+    return input_error("--json writes what --schedules finds, and there is no --schedules",
+                       "--schedules 8 --json FILE");
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
   DRIFTC_TRY(inputs, session->inputs());
@@ -57,22 +66,32 @@ Result<int> run(const Arguments& arguments, const Context& context) {
     if (folder) DRIFTC_CHECK(folder->add(file, npy::npy_bytes(tensor)));
   }
   if (folder) DRIFTC_CHECK(folder->commit());
-  DRIFTC_CHECK(print(text));
+  if (schedules == 0) {
+    DRIFTC_CHECK(print(text));
+    return 0;
+  }
+  auto changes = run_schedules(session->graph(), *inputs, schedules, settings, session->services());
+  session->progress().clear();
+  if (!changes) return with_repro(changes.error(), *session, settings, context);
+  DRIFTC_CHECK(emit(
+      arguments, context,
+      [&](const TextStyle& style) { return text + schedules_text(*changes, style); },
+      [&] { return schedules_document(*changes, arguments.value_or("MODEL", "")); }));
   return 0;
 }
 
 }  // namespace
 
 Command run_command() {
-  return {
-      {"run",
-       "runs one arm of MODEL and writes its outputs",
-       {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
-       {kRunOptions, kInputOptions, kCompileOptions, kCheckOptions, kEagerOptions, kThreadOptions},
-       {"driftc run zoo:lenet --arm eager --out outputs",
-        "driftc run model.onnx --input image=images.npy --arm reference --out reference"},
-       {}},
-      run};
+  return {{"run",
+           "runs one arm of MODEL and writes its outputs",
+           {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
+           {kRunOptions, kInputOptions, kCompileOptions, kCheckOptions, kScheduleOptions,
+            kEagerOptions, kJsonOption, kThreadOptions},
+           {"driftc run zoo:lenet --arm eager --out outputs",
+            "driftc run model.onnx --input image=images.npy --arm reference --out reference"},
+           {}},
+          run};
 }
 
 }  // namespace driftc::frontend

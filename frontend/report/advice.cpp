@@ -34,6 +34,7 @@ constexpr std::array kGovernors = {
     Governor{CauseKind::kWeightFolding, "", "fold-batchnorm", "fold-batchnorm"},
     Governor{CauseKind::kIntermediateRounding, "", "fuse-pointwise", "fuse-pointwise"},
     Governor{CauseKind::kIntermediateRounding, "", "fuse-epilogue", "fuse-epilogue"},
+    Governor{CauseKind::kAlgorithm, "", "choose-algorithm", "choose-algorithm"},
     Governor{CauseKind::kAccumulator, "", "choose-tiling", "choose-tiling.accumulate"}};
 
 constexpr std::size_t kPassesNamed = 3;  // a longer list is no advice

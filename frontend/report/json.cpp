@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/report/schedules_report.h"
 #include "frontend/report/version.h"
 #include "ir/support/round.h"
 #include "passes/form_kernels.h"
@@ -21,8 +22,6 @@ Json list(const std::vector<T>& values) {
   for (const T& value : values) out.push_back(value);
   return out;
 }
-
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json causes_json(const std::vector<runtime::compare::Cause>& causes) {
   Json out = Json::array();
@@ -227,6 +226,7 @@ Json compare_json(const PairReport& report, const CompareView& view) {
                                         {"of", report.classes->of},
                                         {"samples", list(report.classes->samples)}}
                                  : Json(nullptr)},
+      {"schedules", report.schedules ? schedules_json(*report.schedules) : Json(nullptr)},
       {"allowed", list(view.allowed)},
       {"exit", view.exit_code},
       {"nodes", nodes},

@@ -74,6 +74,8 @@ void write(const Json& json, std::size_t depth, std::size_t used, std::string& o
 
 }  // namespace
 
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
 Json number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

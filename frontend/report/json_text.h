@@ -15,6 +15,8 @@ using Json = nlohmann::ordered_json;
 Json number(double value);
 Json number(float value);
 
+Json text_or_null(const std::string& text);  // null for ""
+
 // Ends with a line break. Text that is not UTF-8 is written with U+FFFD.
 std::string json_text(const Json& json);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontend/report/advice.h"
+#include "frontend/report/schedules_report.h"
 #include "ir/support/round.h"
 #include "passes/form_kernels.h"
 
@@ -412,6 +413,7 @@ std::string compare_text(const PairReport& report, const CompareView& view,
   out += faults_section(report);
   out += reasons_section("not compiled", report.fallbacks) +
          reasons_section("not the algorithm asked for", report.refusals);
+  if (report.schedules) out += schedules_text(*report.schedules, style);
   out += "\n" + verdict_line(report, style) + "\n";
   for (const std::string& failure : view.failures)
     out += coloured("failed: " + failure, Colour::kRed, style) + "\n";

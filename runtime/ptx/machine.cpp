@@ -67,6 +67,8 @@ class Worker {
     f_.region_scratch = region_scratch_.get();
     f_.region_pointers = region_pointers_.data();
     run_region_ = region_function();
+    if (options.schedule_seed != 0)
+      warps_ = seeded_permutation(options.schedule_seed, (bound.groups + 1) / 2);
     full_.fill(0);
     for (std::uint32_t i = 0; i < bound.lanes; ++i)
       full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
@@ -302,7 +304,16 @@ class Worker {
       return;
     }
     if (in.inst->op == Op::kBarrier) return barrier(in);
+    const bool writes = in.inst->op == Op::kAtomic || in.inst->op == Op::kStore;
+    if (writes && !warps_.empty()) return by_warps(in);
     in.fn(in, f_, first_, last_);
+  }
+  // A write takes effect warp by warp, in the seed's order.
+  void by_warps(const BoundInst& in) {
+    for (std::uint32_t warp : warps_) {
+      const std::uint32_t first = std::max(first_, warp * 2), last = std::min(last_, warp * 2 + 2);
+      if (first < last) in.fn(in, f_, first, last);
+    }
   }
 
   // A region runs in its plain form, so that every access of it is seen.
@@ -438,6 +449,7 @@ class Worker {
   Frame f_;
   std::optional<Checker> checker_;
   std::vector<Fault> others_;
+  std::vector<std::uint32_t> warps_;  // order in which writes take effect; empty: ascending
   std::vector<Inst> terminators_;
   RegionFn run_region_ = nullptr;
   LaneMask full_{}, alive_{};
@@ -607,7 +619,9 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
 
   std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];
   std::vector<std::uint32_t> order[3];
-  if (code.has_global_atomics)
+  // Where the order of blocks can matter, or is to be seen not to, they run one after the other.
+  const bool ordered = code.has_global_atomics || options.schedule_seed != 0;
+  if (ordered)
     for (int d = 0; d < 3; ++d)
       order[d] =
           seeded_permutation(options.schedule_seed, config.grid[static_cast<std::size_t>(d)]);
@@ -615,7 +629,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
     std::uint32_t x = static_cast<std::uint32_t>(b % gx),
                   y = static_cast<std::uint32_t>(b / gx % gy),
                   z = static_cast<std::uint32_t>(b / gx / gy % gz);
-    if (code.has_global_atomics) return BlockIndex{{order[0][x], order[1][y], order[2][z]}};
+    if (ordered) return BlockIndex{{order[0][x], order[1][y], order[2][z]}};
     return BlockIndex{{x, y, z}};
   };
 
@@ -641,7 +655,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
       return;
     }
   };
-  if (code.has_global_atomics || pool.threads() == 1) {
+  if (ordered || pool.threads() == 1) {
     run_range(0, blocks, 0);
   } else {
     std::uint64_t chunk =

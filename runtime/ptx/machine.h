@@ -24,9 +24,11 @@ struct LaunchConfig {
 };
 
 struct LaunchOptions {
-  // Order of blocks where it can matter (global atomics): each grid dimension runs in the order
-  // seeded_permutation(schedule_seed, extent) (ir/support/hash.h), z outermost, x innermost. 0:
-  // ascending.
+  // Order of blocks and warps. Blocks: each grid dimension runs in the order
+  // seeded_permutation(schedule_seed, extent) (ir/support/hash.h), z outermost, x innermost, one
+  // block after the other. Warps of a block: stores and atomics of one instruction take effect warp
+  // by warp, in the order seeded_permutation(schedule_seed, warps). 0: ascending, and blocks of
+  // kernels without global atomics spread over the threads.
   std::uint64_t schedule_seed = 0;
   // Checked mode: also reports races in shared memory, reads of memory and registers nothing wrote,
   // atomics mixed with plain accesses (check.h). Bounds and alignment are always checked.

@@ -1,5 +1,7 @@
 #include "runtime/study/compile.h"
 
+#include <fmt/format.h>
+
 #include "runtime/eager/interpreter.h"
 
 namespace driftc::runtime::study {
@@ -15,6 +17,22 @@ void keep_in_interpreter(ir::Graph& graph) {
     kernel->reason = "mode eager";
     node.kernel = std::move(kernel);
   }
+}
+
+// Sums of slices by atomics come out in the order in which blocks happen to finish.
+Result<void> refuse_atomics(const ir::Graph& graph) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != ir::Op::kKernel || node.kernel->algorithm == ir::Algorithm::kInterpreter)
+      continue;
+    const auto& order = node.kernel->contract.order;
+    if (order && order->split > 1 && order->combine == ir::SplitCombine::kAtomic)
+      return input_error(
+          fmt::format("--deterministic: the kernel of '{}' has order {}: its slices are added by "
+                      "atomics, in the order in which blocks finish, which changes from run to run",
+                      graph.value(node.result).name, to_string(*order)),
+          "--set split-k.combine=serial or pairwise adds them in a fixed order");
+  }
+  return {};
 }
 
 }  // namespace
@@ -41,6 +59,7 @@ Result<CompiledGraph> compile(
       settings.pass_table.empty() ? passes::all_passes() : settings.pass_table;
   DRIFTC_TRY(result, passes::run_pipeline(source, settings.selection, context, options, table));
   if (settings.selection.mode == passes::Mode::kEager) keep_in_interpreter(result.graph);
+  if (settings.deterministic) DRIFTC_CHECK(refuse_atomics(result.graph));
   if (settings.faults != nullptr && settings.faults->graph) settings.faults->graph(result.graph);
   return CompiledGraph{std::move(result.graph), std::move(result.trace)};
 }

@@ -65,6 +65,24 @@ struct Coverage {
   double multiply_adds = 1;  // compiled share of all multiply-adds, 0..1
 };
 
+// A value whose bits depend on the schedule; figures against seed 0, the largest over the others.
+struct ScheduleChange {
+  std::string value, kernel, order;  // kernel: entry point; order: of its reduction, or ""
+  bool output = false;               // of the graph
+  bool atomics = false;              // its own sums are added by atomics
+  bool begins_here = false;          // its operands were the same under every seed
+  int schedules = 0;                 // seeds whose bits are not those of seed 0
+  int distinct = 0;                  // different results, that of seed 0 included
+  std::int64_t elements = 0, mismatched = 0;
+  std::uint64_t max_ulp = 0;
+  double max_abs = 0;
+};
+struct ScheduleReport {
+  int schedules = 0;                    // that ran, seeds 0 .. schedules - 1
+  std::vector<ScheduleChange> changed;  // in the order of the compiled graph
+  std::int64_t outputs_changed = 0, outputs_of = 0;
+};
+
 struct PairReport {
   std::string graph_name, graph_hash;
   std::int64_t graph_nodes = 0;
@@ -79,6 +97,7 @@ struct PairReport {
   std::vector<compare::Cause> causes;  // of all nodes, merged, without `upstream`
   std::string fault_pass;  // unexplained: the first pass whose graph no longer replays, or ""
   std::optional<compare::ClassChanges> classes;
+  std::optional<ScheduleReport> schedules;     // --schedules
   std::vector<NodeReport> nodes;               // in source order, materialised or not; no constants
   std::vector<NodeReport> outputs;             // of the graph, in their order
   std::string eager_order;                     // "default", an order, or "declared"
