@@ -35,6 +35,9 @@ void replay(const char* name, std::span<const Family> families, std::uint64_t ca
 
 // Every second family here, all of them in soak; networks of the other tests have the same kernels.
 TEST_CASE("kernel == replay: convolutions") { replay("convolutions", conv_families(), 4, 2); }
+TEST_CASE("kernel == replay: Winograd and im2col") {
+  replay("Winograd and im2col", algorithm_families(), 6);
+}
 TEST_CASE("kernel == replay: matrix products") {
   replay("matrix products", matmul_families(), 4, 2);
 }
@@ -47,5 +50,6 @@ TEST_SUITE("soak") {
     replay("convolutions", conv_families(), 50);
     replay("matrix products", matmul_families(), 50);
     replay("elementwise and others", other_families(), 50);
+    replay("every algorithm", all_algorithm_families(), 50);
   }
 }

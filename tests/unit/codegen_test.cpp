@@ -56,7 +56,8 @@ TEST_CASE("lower: one source serves every shape; grid and arguments carry it") {
 }
 
 TEST_CASE("lower: a source names exactly its parameters") {
-  for (auto families : {conv_families(), matmul_families(), other_families()})
+  for (auto families : {conv_families(), algorithm_families(), all_algorithm_families(),
+                        matmul_families(), other_families()})
     for (const Family& family : families) {
       Draw draw(1);
       const auto lowered = family.make(draw).lower();

@@ -32,6 +32,8 @@ struct Family {
 };
 
 std::span<const Family> conv_families();
+std::span<const Family> algorithm_families();      // Winograd and im2col, some for every run
+std::span<const Family> all_algorithm_families();  // every algorithm with every arithmetic
 std::span<const Family> matmul_families();
 std::span<const Family> other_families();  // elementwise, copy, pool, reduce, softmax
 

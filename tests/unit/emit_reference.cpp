@@ -8,6 +8,7 @@
 #include "ir/functions.h"
 #include "ir/support/half.h"
 #include "ir/support/round.h"
+#include "ir/winograd.h"
 #include "runtime/eager/interpreter.h"
 
 namespace driftc::test {
@@ -221,7 +222,97 @@ class Evaluator {
     return t;
   }
 
+  // M x M' of row-major matrices, as ir/winograd.h words it.
+  template <class T>
+  static std::vector<T> sandwich(const ir::FractionMatrix& m, const std::vector<T>& x, bool fused) {
+    const int rows = m.rows, columns = m.columns;
+    auto row = [&](int r, const std::function<T(int)>& v) {
+      std::optional<T> t;
+      for (int c = 0; c < columns; ++c) {
+        if (m.at(r, c).over == 0) continue;
+        const T f = static_cast<T>(static_cast<double>(m.at(r, c).over) / m.at(r, c).under);
+        t = !t ? mul_rn(f, v(c)) : fused ? fma_rn(f, v(c), *t) : add_rn(*t, mul_rn(f, v(c)));
+      }
+      return *t;
+    };
+    std::vector<T> half(static_cast<std::size_t>(rows * columns)),
+        out(static_cast<std::size_t>(rows * rows));
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < columns; ++j)
+        half[static_cast<std::size_t>(i * columns + j)] =
+            row(i, [&](int c) { return x[static_cast<std::size_t>(c * columns + j)]; });
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < rows; ++j)
+        out[static_cast<std::size_t>(i * rows + j)] =
+            row(j, [&](int c) { return half[static_cast<std::size_t>(i * columns + c)]; });
+    return out;
+  }
+
+  ir::Tensor winograd(const ir::Node& n) {
+    const ir::WinogradMatrices& wm = ir::winograd_matrices(kernel_.contract.transform.m);
+    const ir::Shape &xs = shape(n.operands[0]), &ws = shape(n.operands[1]), &ys = shape(n.result);
+    const bool fused = kernel_.contract.order->arith != ir::Arith::kMulAdd;
+    const std::int64_t per_group = ys[1] / n.integer("groups");
+    const int size = wm.n();
+    ir::Tensor out(ir::DType::kF32, ys);
+    const auto to = out.data_mut<float>();
+    // Transformed filters and data by (channel, place), for one output channel and one tile.
+    auto filter = [&](std::int64_t k, std::int64_t c) {
+      std::vector<float> taps;
+      for (std::int64_t r = 0; r < 3; ++r)
+        for (std::int64_t s = 0; s < 3; ++s) taps.push_back(at(value(n, 1), {k, c, r, s}));
+      if (kernel_.contract.transform.filters == ir::Precision::kF32)
+        return sandwich<float>(wm.g, taps, fused);
+      const auto wide = sandwich<double>(wm.g, {taps.begin(), taps.end()}, fused);
+      std::vector<float> narrow;
+      for (double v : wide) narrow.push_back(to_f32_rn(v));
+      return narrow;
+    };
+    for (std::int64_t image = 0; image < ys[0]; ++image)
+      for (std::int64_t y = 0; y < ys[2]; y += wm.m)
+        for (std::int64_t x = 0; x < ys[3]; x += wm.m)
+          for (std::int64_t group = 0; group < n.integer("groups"); ++group) {
+            std::vector<std::vector<float>> data;
+            for (std::int64_t c = 0; c < ws[1]; ++c) {
+              std::vector<float> patch;
+              for (std::int64_t r = 0; r < size; ++r)
+                for (std::int64_t s = 0; s < size; ++s) {
+                  const std::int64_t iy = y - n.ints("pad")[0] + r, ix = x - n.ints("pad")[1] + s;
+                  const bool inside = iy >= 0 && iy < xs[2] && ix >= 0 && ix < xs[3];
+                  patch.push_back(inside ? at(value(n, 0), {image, group * ws[1] + c, iy, ix})
+                                         : 0.0f);
+                }
+              data.push_back(sandwich<float>(wm.bt, patch, fused));
+            }
+            for (std::int64_t k = group * per_group; k < (group + 1) * per_group; ++k) {
+              std::vector<std::vector<float>> filters;
+              for (std::int64_t c = 0; c < ws[1]; ++c) filters.push_back(filter(k, c));
+              std::vector<float> sums;
+              const auto program = ir::denote(*kernel_.contract.order, {ws[1], 1, 1});
+              for (std::size_t place = 0; place < static_cast<std::size_t>(size * size); ++place)
+                sums.push_back(sum(
+                    kernel_.contract, program,
+                    [&](std::int32_t c) {
+                      const auto i = static_cast<std::size_t>(c);
+                      return Leaf{data[i][place], filters[i][place]};
+                    },
+                    true, 0, false));
+              const std::vector<float> tile = sandwich<float>(wm.at, sums, fused);
+              for (std::int64_t r = 0; r < wm.m && y + r < ys[2]; ++r)
+                for (std::int64_t s = 0; s < wm.m && x + s < ys[3]; ++s) {
+                  float v = tile[static_cast<std::size_t>(r * wm.m + s)];
+                  if (n.operands.size() == 3)
+                    v = add_rn(v, value(n, 2).data<float>()[static_cast<std::size_t>(k)]);
+                  to[static_cast<std::size_t>(((image * ys[1] + k) * ys[2] + y + r) * ys[3] + x +
+                                              s)] = v;
+                }
+            }
+          }
+    return out;
+  }
+
   ir::Tensor conv(const ir::Node& n) {
+    if (kernel_.contract.transform.m != 0) return winograd(n);
     const bool plain = n.op == Op::kConv1x1Matmul;
     const ir::Shape &xs = shape(n.operands[0]), &ws = shape(n.operands[1]);
     const std::int64_t groups = plain ? 1 : n.integer("groups");

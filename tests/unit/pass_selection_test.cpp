@@ -46,8 +46,7 @@ TEST_CASE("--passes starts from the mode, from none or from all") {
   CHECK(selected({.passes = "none"}) == "");
   CHECK(selected({.passes = "all"}) ==
         "canonicalize dce fold-constants fold-batchnorm layout-channels-last conv1x1-as-matmul "
-        "split-k "
-        "fuse-pointwise fuse-epilogue bias-first contract choose-tiling");
+        "choose-algorithm split-k fuse-pointwise fuse-epilogue bias-first contract choose-tiling");
   CHECK(selected({.passes = "none,+fuse-epilogue"}) == "fuse-epilogue");
   CHECK(selected({.passes = "+bias-first,-contract,-layout-channels-last"}) ==
         "canonicalize dce fold-constants fuse-pointwise bias-first choose-tiling");

@@ -133,6 +133,7 @@ class Study {
     if (contract.order && (conv || folded) && contract.order->walk == ir::Walk::kK)
       contract.order->walk = ir::Walk::kCrs;
     if (!folded && !ir::info(node.op).default_order) contract.order.reset();
+    if (!folded && !conv) contract.transform = {};
     return contract;
   }
   runtime::EvalContext context() { return {pool_, 0}; }
