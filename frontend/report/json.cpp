@@ -205,6 +205,14 @@ Json compare_json(const PairReport& report, const CompareView& view) {
   for (const auto& input : report.inputs) inputs.push_back(input_json(input));
   for (const auto& node : report.nodes) nodes.push_back(node_json(node));
   for (const auto& node : report.outputs) outputs.push_back(node_json(node));
+  Json mitigations = Json::array();
+  for (const auto& m : report.mitigations)
+    mitigations.push_back({{"name", m.name},
+                           {"estimated",
+                            {{"operations", number(m.operations)},
+                             {"time", number(m.time)},
+                             {"f64", number(m.f64)},
+                             {"interpreted", number(m.interpreted)}}}});
   const auto& coverage = report.coverage;
   Json json = {
       {"schema", "driftc.compare/1"},
@@ -227,6 +235,7 @@ Json compare_json(const PairReport& report, const CompareView& view) {
                                         {"samples", list(report.classes->samples)}}
                                  : Json(nullptr)},
       {"schedules", report.schedules ? schedules_json(*report.schedules) : Json(nullptr)},
+      {"mitigations", mitigations},
       {"allowed", list(view.allowed)},
       {"exit", view.exit_code},
       {"nodes", nodes},

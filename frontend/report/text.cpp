@@ -306,6 +306,20 @@ std::string reasons_section(const std::string& title,
   return out;
 }
 
+// One line per mitigation that is on.
+std::string mitigations_section(const PairReport& report) {
+  std::string out;
+  for (const auto& m : report.mitigations) {
+    out += fmt::format("mitigation {}: {} x operations, {} x time (estimated)", m.name,
+                       brief(m.operations), brief(m.time));
+    if (m.f64 > 0) out += fmt::format(", {:.0f} % of them in f64", m.f64 * 100);
+    if (m.interpreted > 0)
+      out += fmt::format(", {:.0f} % of multiply-adds interpreted", m.interpreted * 100);
+    out += "\n";
+  }
+  return out;
+}
+
 // Where source replay first fails, for values that nothing explains.
 std::string faults_section(const PairReport& report) {
   std::string out;
@@ -415,6 +429,7 @@ std::string compare_text(const PairReport& report, const CompareView& view,
          reasons_section("not the algorithm asked for", report.refusals);
   if (report.schedules) out += schedules_text(*report.schedules, style);
   out += "\n" + verdict_line(report, style) + "\n";
+  out += mitigations_section(report);
   for (const std::string& failure : view.failures)
     out += coloured("failed: " + failure, Colour::kRed, style) + "\n";
   if (view.timings)

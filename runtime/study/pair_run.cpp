@@ -13,6 +13,7 @@
 #include "runtime/eager/region.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
+#include "runtime/study/cost.h"
 #include "runtime/study/locate.h"
 #include "runtime/study/source_map.h"
 
@@ -60,6 +61,8 @@ class PairRun {
                       eager_contracts(source_, settings_.eager_order, settings_.eager_contracts));
     if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     report_.kernels = arm_->kernel_reports();
+    DRIFTC_TRY(mitigations, mitigation_costs(source_, settings_, services_));
+    report_.mitigations = std::move(mitigations);
     report_.fallbacks = arm_->fallback_reports();
     report_.refusals = arm_->refusal_reports();
     report_.kernels_compiled = arm_->kernels_compiled();

@@ -83,6 +83,15 @@ struct ScheduleReport {
   std::int64_t outputs_changed = 0, outputs_of = 0;
 };
 
+// What a mitigation costs against the same settings without it. Estimated (study/cost.h).
+struct MitigationCost {
+  std::string name;        // match-order, fallback, accumulate=kahan, ...
+  double operations = 1;   // of compiled sums and transforms: with / without
+  double time = 1;         // of the same, blocks spread over the SMs: with / without
+  double f64 = 0;          // share of the operations that are in f64
+  double interpreted = 0;  // share of all multiply-adds that run in the interpreter
+};
+
 struct PairReport {
   std::string graph_name, graph_hash;
   std::int64_t graph_nodes = 0;
@@ -98,6 +107,7 @@ struct PairReport {
   std::string fault_pass;  // unexplained: the first pass whose graph no longer replays, or ""
   std::optional<compare::ClassChanges> classes;
   std::optional<ScheduleReport> schedules;     // --schedules
+  std::vector<MitigationCost> mitigations;     // that are on
   std::vector<NodeReport> nodes;               // in source order, materialised or not; no constants
   std::vector<NodeReport> outputs;             // of the graph, in their order
   std::string eager_order;                     // "default", an order, or "declared"

@@ -1,0 +1,144 @@
+#include "runtime/study/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/kernel.h"
+#include "ir/winograd.h"
+#include "passes/tiling.h"
+#include "runtime/study/compile.h"
+
+namespace driftc::runtime::study {
+namespace {
+
+// f32 (or f64) instructions per product of a sum.
+double per_product(ir::Arith arith) {
+  switch (arith) {
+    case ir::Arith::kMulAdd:
+      return 2;
+    case ir::Arith::kKahan:
+      return 5;  // a product, and four additions that keep what was lost
+    default:
+      return 1;
+  }
+}
+
+double terms_of(const ir::FractionMatrix& matrix) {
+  double terms = 0;
+  for (int r = 0; r < matrix.rows; ++r)
+    terms += static_cast<double>(ir::transform_row(matrix, r).size());
+  return terms;
+}
+// Instructions of M x M' with M rows x columns.
+double sandwich(const ir::FractionMatrix& m) { return terms_of(m) * (m.columns + m.rows); }
+
+struct KernelWork {
+  double products = 0, transforms = 0, blocks = 1;
+};
+
+KernelWork kernel_work(const ir::Kernel& kernel, const passes::GemmExtent& e) {
+  const auto m = static_cast<double>(e.m), n = static_cast<double>(e.n),
+             k = static_cast<double>(e.k), batches = static_cast<double>(e.batches);
+  KernelWork out{m * n * k * batches, 0, 1};
+  const ir::Schedule& s = kernel.schedule;
+  double rows = m, places = 1;
+  if (const int tile = ir::winograd_tile(kernel.algorithm); tile != 0) {
+    const ir::WinogradMatrices& wm = ir::winograd_matrices(tile);
+    const ir::Node& conv = *ir::reduction_node(kernel.body);
+    const ir::Shape& y = kernel.body.value(conv.result).type.shape;
+    const double tiles =
+        static_cast<double>(y[0] * ((y[2] + tile - 1) / tile) * ((y[3] + tile - 1) / tile));
+    const double channels = k / 9;
+    places = wm.n() * wm.n();
+    rows = tiles;
+    out.products = places * tiles * n * channels * batches;
+    out.transforms = batches * (n * channels * sandwich(wm.g) + tiles * channels * sandwich(wm.bt) +
+                                tiles * n * sandwich(wm.at));
+    const bool fused = kernel.algorithm == ir::Algorithm::kWinograd2Fused ||
+                       kernel.algorithm == ir::Algorithm::kWinograd4Fused;
+    if (fused) places = 1;
+  }
+  if (s.block_m > 0) {
+    out.blocks = std::ceil(rows / s.block_m) * std::ceil(n / s.block_n) * places * batches *
+                 kernel.contract.order->split;
+  } else {
+    out.blocks = std::ceil(m * n * batches / 256);  // one thread per element
+  }
+  return out;
+}
+
+double ratio(double with, double without) { return without > 0 ? with / without : 1; }
+
+}  // namespace
+
+Work work_of(const ir::Graph& compiled, int sm_count) {
+  Work work;
+  for (const ir::Node& node : compiled.nodes()) {
+    if (node.op != ir::Op::kKernel) continue;
+    const ir::Kernel& kernel = *node.kernel;
+    const auto extent = passes::gemm_extent(kernel.body);
+    if (!extent) continue;
+    if (kernel.algorithm == ir::Algorithm::kInterpreter) {
+      work.interpreted += static_cast<double>(extent->m * extent->n * extent->batches) *
+                          static_cast<double>(extent->k);
+      continue;
+    }
+    const KernelWork k = kernel_work(kernel, *extent);
+    const ir::Arith arith = kernel.contract.order->arith;
+    const double sums = k.products * per_product(arith), operations = sums + k.transforms;
+    work.operations += operations;
+    if (arith == ir::Arith::kF64 || kernel.contract.acc == ir::Precision::kF64) work.f64 += sums;
+    if (k.blocks > 0) work.time += std::ceil(k.blocks / sm_count) * operations / k.blocks;
+  }
+  return work;
+}
+
+Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
+                                                     const PairSettings& settings,
+                                                     const Services& services) {
+  std::vector<MitigationCost> costs;
+  if (settings.selection.mode == passes::Mode::kEager) return costs;
+  std::vector<std::pair<std::string, PairSettings>> without;
+  const auto off = [&](const std::string& name) -> PairSettings& {
+    without.emplace_back(name, settings);
+    without.back().second.deterministic = false;
+    return without.back().second;
+  };
+  const passes::PassSelection& selection = settings.selection;
+  if (selection.has("match-order")) std::erase(off("match-order").selection.enabled, "match-order");
+  if (selection.has("fallback") && !settings.fallback.empty()) {
+    PairSettings& s = off("fallback");
+    s.fallback.clear();
+    std::erase(s.selection.enabled, "fallback");
+  }
+  if (selection.has("choose-tiling")) {
+    const std::string& how = selection.options.get("choose-tiling.accumulate");
+    if (how != "f32")
+      off("accumulate=" + how).selection.options.set("choose-tiling.accumulate", "f32");
+    if (selection.options.on("choose-tiling.batch-invariant"))
+      off("batch-invariant").selection.options.set("choose-tiling.batch-invariant", "off");
+  }
+  if (without.empty()) return costs;
+  DRIFTC_TRY(compiled, compile(source, settings, services));
+  const Work with = work_of(compiled.graph, settings.device.sm_count);
+  for (const auto& [name, other] : without) {
+    DRIFTC_TRY(graph, compile(source, other, services));
+    const Work base = work_of(graph.graph, settings.device.sm_count);
+    MitigationCost cost;
+    cost.name = name;
+    cost.operations = ratio(with.operations, base.operations);
+    cost.time = ratio(with.time, base.time);
+    cost.f64 = ratio(with.f64, with.operations > 0 ? with.operations : 1);
+    if (with.operations == 0) cost.f64 = 0;
+    double all = 0;
+    for (const ir::Node& node : compiled.graph.nodes())
+      if (node.op == ir::Op::kKernel)
+        if (const auto e = passes::gemm_extent(node.kernel->body))
+          all += static_cast<double>(e->m * e->n * e->batches) * static_cast<double>(e->k);
+    cost.interpreted = all > 0 ? with.interpreted / all : 0;
+    costs.push_back(std::move(cost));
+  }
+  return costs;
+}
+
+}  // namespace driftc::runtime::study

@@ -1,0 +1,27 @@
+// What a mitigation costs, from a model: the graph compiled with it and without it, operations
+// counted and blocks spread over the device's SMs. Every figure is an estimate and is labelled so.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/study/pair_run.h"
+
+namespace driftc::runtime::study {
+
+// The work of a compiled graph's convolutions and matrix products.
+struct Work {
+  double operations = 0;   // f32 instructions of sums and transforms; an fma is one
+  double f64 = 0;          // of them, those in f64
+  double time = 0;         // sum over kernels of waves over the SMs x operations of a block
+  double interpreted = 0;  // multiply-adds that run in the interpreter
+};
+Work work_of(const ir::Graph& compiled, int sm_count);
+
+// One entry per mitigation that the settings have on: match-order, fallback, accumulate=kahan|f64,
+// batch-invariant. No kernel is compiled.
+Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
+                                                     const PairSettings& settings,
+                                                     const Services& services);
+
+}  // namespace driftc::runtime::study
