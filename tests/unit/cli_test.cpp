@@ -7,8 +7,6 @@
 //   | and ! lines)
 // DRIFTC_BLESS=1 rewrites the | ! ? lines.
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,6 +18,7 @@
 #include "codegen/nvrtc.h"
 #include "frontend/cli/repro.h"
 #include "frontend/report/version.h"
+#include "tests/support/command_line.h"
 #include "tests/unit/report_schema.h"
 
 using namespace driftc;
@@ -27,46 +26,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
+using tests::Outcome;
+using tests::TemporaryFolder;
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "driftc-test-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    fs::remove_all(path_, error);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-// `command` starts with "driftc"; the program is the one that was just built.
+std::string read(const fs::path& path) { return tests::read_file(path); }
 Outcome run(const std::string& command, const TemporaryFolder& folder) {
-  const TemporaryFolder capture;
-  const std::string script =
-      "cd '" DRIFTC_SOURCE_DIR "' || exit 99\nTMP='" + folder.path().string() +
-      "'\nexport LC_ALL=C\ndriftc() { '" DRIFTC_BINARY "' \"$@\"; }\n" + command + "\n";
-  std::ofstream(capture.path() / "script") << script;
-  const std::string c = capture.path().string();
-  const int status =
-      std::system(("sh " + c + "/script >" + c + "/out 2>" + c + "/err </dev/null").c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(capture.path() / "out"),
-          read(capture.path() / "err")};
+  return tests::run_command(command, folder);
 }
 
 std::string with_placeholder(std::string text, const TemporaryFolder& folder) {
