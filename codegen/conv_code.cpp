@@ -89,6 +89,10 @@ std::string ConvCode::inside(const std::string& y0, const std::string& x0, const
 void ConvCode::declare_position(CudaWriter& w, const ir::ReductionOrder& order,
                                 const std::string& p) const {
   const std::int64_t taps = problem_.taps(), kw = problem_.kernel_w;
+  if (taps == 1) {  // every walk then visits channels 0, 1, 2, ...
+    w.line(fmt::format("const index_t channel = {};", p));
+    return;
+  }
   switch (order.walk) {
     case ir::Walk::kRsc:
       w.line(fmt::format("const index_t tap = {0} / channels, channel = {0} - tap * channels;", p));
@@ -109,7 +113,6 @@ void ConvCode::declare_position(CudaWriter& w, const ir::ReductionOrder& order,
   }
   if (kw == 1) {
     w.line("const index_t r = tap;");
-    if (problem_.kernel_w > 1) w.line("const index_t s = 0;");
   } else {
     w.line(fmt::format("const index_t r = tap / {0}, s = tap - r * {0};", kw));
   }
