@@ -90,7 +90,7 @@ from +0 with ARITH. Lanes combine by xor L/2..1, accumulators in adjacent pairs,
 adjacent pairs; `a`: atomics from +0). Padding positions read +0 and are multiplied unless `.skip` removes them.
 A contract with `transform=winograd2:f32` (or `winograd4`, or filters in `f64`) is not that sum but Winograd's F(2,3):
 its order then describes the sums over channels between the transforms ([numerics.md](numerics.md#winograd)).
-`driftc show MODEL --stage tree --at NODE` prints the tree of one element.
+`driftc show MODEL --stage tree --at NODE` prints the tree of one element, or what Winograd makes of it.
 
 ## Operators
 

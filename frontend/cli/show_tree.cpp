@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "frontend/report/tree_text.h"
+#include "frontend/report/winograd_text.h"
 #include "ir/kernel.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/source_map.h"
@@ -148,6 +149,8 @@ Result<int> show_tree(const TreeRequest& request, Session& session, const PairSe
   ir::ReductionOrder left = *eager[id.index].order, right = left;
   view.left_title = "eager: ";
   view.right_title = "kernel: ";
+  std::optional<ir::NumericContract>
+      transformed;  // the kernel's contract, where no order is enough
   if (request.orders.size() == 2) {
     left = request.orders[0];
     view.left_title.clear();
@@ -161,6 +164,7 @@ Result<int> show_tree(const TreeRequest& request, Session& session, const PairSe
     const auto map = runtime::study::map_to_source(graph, compiled.graph, eager);
     const ir::NumericContract& contract = map.compiled_recipes[id.index].contract;
     if (contract.order) right = *contract.order;
+    transformed = contract.transform.m != 0 ? std::optional(contract) : std::nullopt;
     if (contract.fold != ir::Fold::kNone)
       view.remark =
           "the kernel's weights have batch normalisation folded in; both sides show the source's "
@@ -172,6 +176,12 @@ Result<int> show_tree(const TreeRequest& request, Session& session, const PairSe
   view.left_title += to_string(left);
   view.right_title += to_string(right);
   DRIFTC_TRY(a, runtime::study::trace_sum(left, sum, settings.schedule_seed));
+  if (transformed) {
+    view.right_title += fmt::format(" of channels in {}", to_string(transformed->transform));
+    const auto b = runtime::study::trace_winograd(graph, id, request.index, operands, *transformed);
+    DRIFTC_CHECK(print(winograd_text(sum, a, b, view, context.style(false))));
+    return 0;
+  }
   DRIFTC_TRY(b, runtime::study::trace_sum(right, sum, settings.schedule_seed));
   DRIFTC_CHECK(print(tree_text(sum, a, b, view, context.style(false))));
   return 0;

@@ -9,9 +9,11 @@
 
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/support/round.h"
 #include "runtime/compare/bounds.h"
 #include "runtime/eager/region.h"
 #include "runtime/numeric/sum_problem.h"
+#include "runtime/study/winograd_trace.h"
 #include "tests/unit/emit_families.h"
 #include "tests/unit/emit_reference.h"
 
@@ -81,6 +83,29 @@ TEST_CASE("winograd: the interpreter against scalar loops, every arithmetic and 
             ir::same_bits(interpreted(test, operands), reference(test.kernel, operands));
         CHECK_MESSAGE(same, family.name << ", seed " << seed);
       }
+}
+
+TEST_CASE("winograd: the trace of an element ends in the interpreter's bits") {
+  for (const Family& family : all_algorithm_families()) {
+    Draw draw(3);
+    const KernelCase test = family.make(draw);
+    const ir::Node& node = *ir::reduction_node(test.kernel.body);
+    if (test.kernel.contract.transform.m == 0 || test.kernel.body.node_count() > 1) continue;
+    const auto operands = test.operands(7, Distribution::kRandom, false);
+    const ir::Tensor y = interpreted(test, operands);
+    for (std::int64_t i = 0; i < y.elements(); i += 1 + y.elements() / 23) {
+      const ir::Shape& s = y.shape();
+      const Ints index{i / (s[1] * s[2] * s[3]), i / (s[2] * s[3]) % s[1], i / s[3] % s[2],
+                       i % s[3]};
+      const auto trace = runtime::study::trace_winograd(
+          test.kernel.body, *test.kernel.body.value(node.result).producer, index, operands,
+          test.kernel.contract);
+      const bool same =
+          bits_of(trace.result) == bits_of(y.data<float>()[static_cast<std::size_t>(i)]);
+      CHECK_MESSAGE(same, family.name << ", element " << i);
+      CHECK(bits_of(trace.steps.back().partial) == bits_of(trace.result));
+    }
+  }
 }
 
 TEST_CASE("winograd: exact where every step is, whatever the tiling") {
