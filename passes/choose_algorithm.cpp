@@ -12,7 +12,7 @@ namespace driftc::passes {
 namespace {
 
 // Below this many channels on either side the transforms cost more than the products they save.
-constexpr std::int64_t kWinogradChannels = 16;
+constexpr std::int64_t kWinogradChannels = 64;
 
 ir::Algorithm algorithm_of(const std::string& word, bool fused) {
   if (word == "winograd2" && fused) return ir::Algorithm::kWinograd2Fused;

@@ -157,7 +157,7 @@ TEST_CASE("every pass that is not BitExact changes bits on the model named for i
       {"fold-batchnorm", {"residual-block", "none"}},
       {"layout-channels-last", {"residual-block", "none"}},
       {"conv1x1-as-matmul", {"bottleneck-block", "none"}},
-      {"choose-algorithm", {"vgg-block", "none"}},
+      {"choose-algorithm", {"conv3x3", "none"}},
       {"split-k", {"downsample-block", "none"}},
       {"bias-first", {"vgg-block", "none"}},
       {"contract", {"residual-block", "none"}},
