@@ -17,15 +17,15 @@ struct Spec {
   ir::Precision filters = ir::Precision::kF32, in = ir::Precision::kF32;
   Layout x = kNchw, y = kNchw;
   bool bias = false, grouped = false, add_relu = false;
-  std::int64_t kernel = 3;  // im2col only
+  std::int64_t kernel = 3;                     // im2col only
+  ir::Schedule schedule{32, 16, 16, 4, 2, 1};  // not of the fused forms
 };
 
 KernelCase make(Draw& draw, const Spec& s) {
   const int m = ir::winograd_tile(s.algorithm);
   const bool fused =
       s.algorithm == Algorithm::kWinograd2Fused || s.algorithm == Algorithm::kWinograd4Fused;
-  KernelCase test(s.algorithm, s.order,
-                  fused ? ir::Schedule{16, 16, 8, 1, 1, 1} : ir::Schedule{32, 16, 16, 4, 2, 1});
+  KernelCase test(s.algorithm, s.order, fused ? ir::Schedule{16, 16, 8, 1, 1, 1} : s.schedule);
   const std::int64_t groups = s.grouped ? draw(2, 3) : 1;
   const std::int64_t channels = draw(1, s.grouped ? 9 : 37), columns = draw(1, s.grouped ? 9 : 40);
   const Ints pad{draw(0, 2), draw(0, 2), draw(0, 2), draw(0, 2)};
@@ -54,18 +54,18 @@ constexpr ir::Precision kF64 = ir::Precision::kF64;
 
 // Chosen so that each emitter, both filter transforms and the combine launch run, from few sources.
 const Family kSample[] = {
-    {"winograd4 in phases, bias, residual, relu, nhwc",
+    {"winograd2 in phases, bias, residual, relu, to nhwc",
      [](Draw& d) {
-       return make(d, {.algorithm = Algorithm::kWinograd4,
+       return make(d, {.algorithm = Algorithm::kWinograd2,
                        .order = "crs.fma+bias.stored",
-                       .x = kNhwc,
                        .y = kNhwc,
                        .bias = true,
-                       .add_relu = true});
+                       .add_relu = true,
+                       .schedule = {64, 64, 32, 4, 4, 1}});
      }},
-    {"winograd2 fused, filters in f64, grouped",
+    {"winograd4 fused, filters in f64, grouped",
      [](Draw& d) {
-       return make(d, {.algorithm = Algorithm::kWinograd2Fused, .filters = kF64, .grouped = true});
+       return make(d, {.algorithm = Algorithm::kWinograd4Fused, .filters = kF64, .grouped = true});
      }},
     {"im2col 3x3 rsc split, grouped",
      [](Draw& d) {
