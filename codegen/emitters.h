@@ -32,6 +32,8 @@ Result<LoweredKernel> emit_softmax(const KernelContext& context);
 Result<LoweredKernel> emit_conv_direct(const KernelContext& context);
 Result<LoweredKernel> emit_conv_transpose(const KernelContext& context);
 Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context);
+// The same for orders of tensor cores.
+Result<LoweredKernel> emit_conv_mma(const KernelContext& context);
 Result<LoweredKernel> emit_matmul(const KernelContext& context);
 
 }  // namespace driftc::codegen

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "codegen/cuda_writer.h"
+#include "codegen/mma_code.h"
 
 namespace driftc::codegen {
 
@@ -21,6 +22,10 @@ std::string sum_suffix(const ir::NumericContract& contract) {
     out += "_muladd";
   } else if (contract.order->arith == Arith::kKahan) {
     out += "_kahan";
+  } else if (contract.order->arith == Arith::kMma) {
+    out += "_mma";
+    if (contract.in == ir::Precision::kF16) out += "_f16";
+    if (contract.in == ir::Precision::kBF16) out += "_bf16";
   }
   if (contract.in == ir::Precision::kTf32Rna) out += "_tf32_rna";
   if (contract.in == ir::Precision::kTf32Trunc) out += "_tf32_trunc";
@@ -30,7 +35,7 @@ std::string sum_suffix(const ir::NumericContract& contract) {
 Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contract) {
   const Arith arith = contract.order->arith;
   const bool f64 = sums_in_f64(contract);
-  if (arith == Arith::kMma) return internal_error("no emitter for tensor-core orders yet");
+  if (arith == Arith::kMma) return mma_prelude(contract);
   if (contract.acc != ir::Precision::kF32 && contract.acc != ir::Precision::kF64)
     return internal_error("accumulators are f32 or f64");
   if (f64 && arith == Arith::kKahan) return internal_error("kahan is an f32 order");

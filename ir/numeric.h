@@ -88,6 +88,8 @@ SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
                   std::span<const bool> padded = {}, std::uint64_t atomic_seed = 0);
 
 enum class Precision : std::uint8_t { kF32, kTf32Rna, kTf32Trunc, kF16, kBF16, kF64 };
+// What an mma order makes of f32 operands: tf32 rounded (rna) or truncated (else), f16, bf16.
+Precision operand_precision(const MmaSpec& mma);
 std::string_view name_of(Precision precision);  // f32 tf32:rna tf32:trunc f16 bf16 f64
 std::optional<Precision> parse_precision(std::string_view text);  // "tf32" is tf32:rna
 

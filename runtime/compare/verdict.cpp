@@ -68,6 +68,11 @@ ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContr
       }
       break;
     case ContractPart::kIn:
+      // A tensor core takes operands of its format only: other operands mean eager's arithmetic.
+      if (target.in != donor.in && order != nullptr && order->arith == ir::Arith::kMma) {
+        order->arith = donor.order->arith;
+        order->mma = donor.order->mma;
+      }
       target.in = donor.in;
       break;
     case ContractPart::kAcc:

@@ -90,7 +90,8 @@ class TransposedSums {
                                      {padded.get(), static_cast<std::size_t>(leaves)},
                                      call_.context.atomic_seed, sizeof(T) == 8);
       const SumRows<T> rows{packed_.data(), groups_, w_[1], w_[1] * leaves, leaves, 1};
-      const SumEngine<T> engine(plan, settings_.arith, settings_.flush, rows, call_.context.pool);
+      const SumEngine<T> engine(plan, settings_.arith, settings_.flush, rows, call_.context.pool,
+                                  sizeof(T) == 4 ? settings_.mma : std::nullopt);
       std::vector<Pixel> pixels;
       for (std::int64_t n = 0; n < x_[0]; ++n)
         for (std::int64_t p : positions) pixels.push_back({n, p});

@@ -8,6 +8,7 @@
 #include "ir/support/round.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/sums/parallel.h"
+#include "runtime/sums/sum_engine.h"
 #include "runtime/sums/sum_plan.h"
 
 namespace driftc::runtime {
@@ -64,6 +65,7 @@ struct SumSettings {
   SumArith arith = SumArith::kFma;
   bool wide = false;   // chains and combinations in f64
   bool flush = false;  // f32 chains flush subnormals
+  std::optional<MmaUnit> mma;  // chains of an mma order; not in the f64 arm
   ir::Precision in = ir::Precision::kF32;
   ir::BiasPoint bias = ir::BiasPoint::kStored;
 };
