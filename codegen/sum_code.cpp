@@ -4,6 +4,7 @@
 
 #include "codegen/cuda_writer.h"
 #include "codegen/mma_code.h"
+#include "codegen/round_code.h"
 
 namespace driftc::codegen {
 
@@ -24,9 +25,9 @@ std::string sum_suffix(const ir::NumericContract& contract) {
     out += "_kahan";
   } else if (contract.order->arith == Arith::kMma) {
     out += "_mma";
-    if (contract.in == ir::Precision::kF16) out += "_f16";
-    if (contract.in == ir::Precision::kBF16) out += "_bf16";
   }
+  if (contract.in == ir::Precision::kF16) out += "_f16";
+  if (contract.in == ir::Precision::kBF16) out += "_bf16";
   if (contract.in == ir::Precision::kTf32Rna) out += "_tf32_rna";
   if (contract.in == ir::Precision::kTf32Trunc) out += "_tf32_trunc";
   return out;
@@ -113,9 +114,13 @@ Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contr
                "  return __uint_as_float((bits + half) & 0xFFFFE000u);\n"
                "}\n"});
       break;
-    default:
-      return internal_error(
-          fmt::format("no emitter for operands in {} yet", ir::name_of(contract.in)));
+    case ir::Precision::kF16:
+    case ir::Precision::kBF16:
+      out.push_back(rounding_function(contract.in));
+      function("float", "operand", "float x", "return " + rounded_to(contract.in, "x") + ";");
+      break;
+    case ir::Precision::kF64:
+      return internal_error("operands are f32; f64 is the arithmetic of a sum");
   }
   return out;
 }

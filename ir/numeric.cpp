@@ -443,6 +443,7 @@ std::string to_string(const NumericContract& c) {
   std::string out = "{order=" + (c.order ? to_string(*c.order) : std::string("none"));
   out += ", in=" + std::string(name_of(c.in)) + ", acc=" + std::string(name_of(c.acc)) +
          ", inner=" + std::string(name_of(c.inner));
+  if (c.store != Precision::kF32) out += ", store=" + std::string(name_of(c.store));
   out +=
       std::string(", contract=") + (c.contract ? "on" : "off") + ", ftz=" + (c.ftz ? "on" : "off");
   return out + ", fold=" + std::string(name_of(c.fold)) + "}";

@@ -105,6 +105,7 @@ struct NumericContract {
   Precision in = Precision::kF32;       // operands of products
   Precision acc = Precision::kF32;      // accumulator
   Precision inner = Precision::kF32;    // values between the ops of one kernel
+  Precision store = Precision::kF32;    // results are rounded to it: f32, f16 or bf16
   bool contract = false;                // mul+add in pointwise code and epilogues is one fma
   bool ftz = false;                     // subnormals flushed
   Fold fold = Fold::kNone;

@@ -19,6 +19,7 @@
 #include "passes/fuse_pointwise.h"
 #include "passes/layout_channels_last.h"
 #include "passes/match_order.h"
+#include "passes/precision.h"
 #include "passes/split_k.h"
 
 namespace driftc::passes {
@@ -53,7 +54,7 @@ constexpr Presets kDefaultAndAll{false, true, true}, kAll{false, false, true};
 
 // name, what it does,
 // phase, effect, when it has that effect, Inductor's name, presets, options, function.
-// choose-algorithm and precision have their place between conv1x1-as-matmul and split-k.
+// choose-algorithm has its place between conv1x1-as-matmul and split-k.
 // clang-format off
 constexpr std::array kPasses = {
     PassInfo{"canonicalize",
@@ -75,6 +76,9 @@ constexpr std::array kPasses = {
              "where the matmul splits k; ChangesPrecision where the precision flags of conv and "
              "matmul differ",
              "conv_1x1_as_mm", kAll, {}, conv1x1_as_matmul},
+    PassInfo{"precision",
+             "--precision: tf32, f16/bf16 autocast or f64, by the op as it stands",
+             P::kKernel, E::kChangesPrecision, "", "allow_tf32, autocast", {}, {}, precision},
     PassInfo{"split-k", "long reductions in slices that run side by side",
              P::kKernel, E::kReassociates, "", "split-K", kAll, kSplitK, split_k},
     PassInfo{"fuse-pointwise", "chains of add, sub, mul, div, relu, clip, batch_norm in one kernel",

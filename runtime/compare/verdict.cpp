@@ -81,6 +81,9 @@ ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContr
     case ContractPart::kInner:
       target.inner = donor.inner;
       break;
+    case ContractPart::kStore:
+      target.store = donor.store;
+      break;
     case ContractPart::kContract:
       target.contract = donor.contract;
       break;
@@ -127,6 +130,9 @@ std::optional<PartDifference> difference(const ir::NumericContract& eager,
     case ContractPart::kInner:
       return PartDifference{CauseKind::kIntermediateRounding,
                             named("inner", ir::name_of(eager.inner), ir::name_of(compiled.inner))};
+    case ContractPart::kStore:
+      return PartDifference{CauseKind::kIntermediateRounding,
+                            named("store", ir::name_of(eager.store), ir::name_of(compiled.store))};
     case ContractPart::kContract:
       return PartDifference{CauseKind::kContraction,
                             named("contract", on_off(eager.contract), on_off(compiled.contract))};

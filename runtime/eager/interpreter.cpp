@@ -170,6 +170,13 @@ SumOperand<T>::SumOperand(const ir::Tensor& tensor, ir::Precision precision, Thr
   }
 }
 
+ir::Tensor rounded_to(const ir::Tensor& tensor, ir::Precision precision, ThreadPool& pool) {
+  const SumOperand<float> values(tensor, precision, pool);
+  ir::Tensor out(ir::DType::kF32, tensor.shape());
+  std::copy_n(values.data(), out.elements(), out.data_mut<float>().data());
+  return out;
+}
+
 template class SumOperand<float>;
 template class SumOperand<double>;
 

@@ -72,11 +72,17 @@ ir::NumericContract stage_contract(const ir::Node& node) {
 }
 
 std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
-                                                 const std::optional<ir::ReductionOrder>& chosen) {
+                                                 const std::optional<ir::ReductionOrder>& chosen,
+                                                 const ir::PrecisionPlan& plan) {
   std::vector<ir::NumericContract> contracts(source.node_count());
+  const std::vector<ir::Precision> stored = ir::stored_precisions(source, plan);
   for (std::size_t i = 0; i < contracts.size(); ++i) {
     const ir::Node& node = source.nodes()[i];
-    contracts[i].order = ir::eager_order(node, chosen);
+    const std::string name = source.value(node.result).name;
+    contracts[i] = eager_contract(node, chosen);
+    ir::set_precision(contracts[i], source, node, ir::planned(plan, node, std::span(&name, 1)),
+                      plan.mma_arch);
+    contracts[i].store = stored[i];
   }
   return contracts;
 }
@@ -131,9 +137,11 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
       if (!value || !source.value(*value).producer) continue;
       const ir::NodeId covered = *source.value(*value).producer;
       map.covered_by[covered.index] = id;
-      map.compiled_recipes[covered.index] = {
-          contract_for(source, source.node(covered), contract, eager[covered.index]),
-          static_cast<int>(source.node_count() + i)};
+      Recipe& recipe = map.compiled_recipes[covered.index];
+      recipe = {contract_for(source, source.node(covered), contract, eager[covered.index]),
+                static_cast<int>(source.node_count() + i)};
+      // What stays inside the kernel is not stored.
+      if (name != compiled.value(node.result).name) recipe.contract.store = contract.inner;
     }
     give_folded_norms_an_order(source, node, contract, map);
     const auto value = source.find(compiled.value(node.result).name);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ir/kernel.h"
+#include "ir/precision.h"
 #include "runtime/eager/region.h"
 
 namespace driftc::runtime::study {
@@ -39,9 +40,11 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
 // form-kernels stands for (the op's default order, its fold attribute).
 ir::NumericContract stage_contract(const ir::Node& node);
 
-// Eager's contract of every node: the op's default order, or `chosen` where it fits.
+// Eager's contract of every node: the op's default order, or `chosen` where it fits, in the
+// precision that `plan` gives it.
 std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
-                                                 const std::optional<ir::ReductionOrder>& chosen);
+                                                 const std::optional<ir::ReductionOrder>& chosen,
+                                                 const ir::PrecisionPlan& plan = {});
 
 // `kernel`'s contract as it applies to the source node `node`: an order only for a reduction, a
 // matmul's walk `k` read as `crs` for the 1x1 convolution it came from, no bias point without a
