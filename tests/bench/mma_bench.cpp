@@ -1,6 +1,5 @@
-// The tensor-core model. block-tf32 and block-f16: the block arithmetic alone, 16 outputs at a
-// time; mma-tf32 and mma-f16: whole kernels that driftc emits, in the PTX executor. MAC/s is the
-// figure.
+// The tensor-core model alone, 16 outputs at a time; MAC/s is the figure. Whole kernels with
+// mma.sync are in ptx_bench.cpp (mma-tf32, mma-f16).
 #include <benchmark/benchmark.h>
 
 #include <vector>
