@@ -143,7 +143,7 @@ Result<PassSelection> select_passes(const SelectionRequest& request,
     }
   }
   if (selection.has("precision") && !request.precision_named)
-    return input_error("--passes: 'precision' needs to know which", "--precision P");
+    selection.notes.push_back("precision has no effect without --precision P");
   for (const std::string& text : request.sets) {
     const std::string pass = text.substr(0, text.find('.'));
     if (!selection.has(pass))

@@ -19,7 +19,7 @@
 #include "ir/tensor.h"
 #include "runtime/numeric/hypothesis.h"
 #include "runtime/numeric/sum_problem.h"
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 #include "runtime/numeric/winograd.h"
 #include "runtime/thread_pool.h"
 

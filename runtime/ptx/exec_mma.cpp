@@ -1,6 +1,6 @@
 // mma.sync and ldmatrix. An mma is computed warp by warp: fragments are spread out as a panel of A
 // (16 rows side by side for every k) and rows of B, the block model runs over 16 rows at a time
-// (runtime/numeric/tensor_core_lanes.h), and the result goes back into fragments. Neighbouring mma
+// (runtime/sums/tensor_core_lanes.h), and the result goes back into fragments. Neighbouring mma
 // instructions run together, so that fragments they share are spread out once.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/ptx/exec_mma.cpp"
@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "ir/support/half.h"
-#include "runtime/numeric/tensor_core_lanes.h"
+#include "runtime/sums/tensor_core_lanes.h"
 #include "runtime/ptx/frame.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "ir/support/half.h"
-#include "runtime/numeric/tensor_core_lanes.h"
+#include "runtime/sums/tensor_core_lanes.h"
 #include "runtime/study/mma_probe.h"
 
 namespace driftc::runtime::study {

@@ -8,7 +8,7 @@
 #include "ir/kernel.h"
 #include "ir/support/half.h"
 #include "ir/support/round.h"
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime::study {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "ir/support/assert.h"
 #include "ir/support/round.h"
-#include "runtime/numeric/tensor_core_lanes.h"
+#include "runtime/sums/tensor_core_lanes.h"
 
 namespace driftc::runtime {
 namespace {

@@ -7,10 +7,10 @@
 #include <optional>
 #include <span>
 
-#include "runtime/numeric/tensor_core.h"
 #include "runtime/sums/parallel.h"
 #include "runtime/sums/sum_kernel.h"
 #include "runtime/sums/sum_plan.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime {
 

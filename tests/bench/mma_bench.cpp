@@ -6,7 +6,7 @@
 
 #include "ir/support/half.h"
 #include "ir/support/rng.h"
-#include "runtime/numeric/tensor_core_lanes.h"
+#include "runtime/sums/tensor_core_lanes.h"
 
 namespace driftc::bench {
 namespace {

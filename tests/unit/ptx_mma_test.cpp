@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "ir/support/half.h"
-#include "runtime/numeric/tensor_core_lanes.h"
+#include "runtime/sums/tensor_core_lanes.h"
 #include "runtime/study/captures.h"
 #include "runtime/study/mma_probe.h"
 #include "tests/unit/exact_support.h"

@@ -2,8 +2,8 @@
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "runtime/numeric/tensor_core_lanes.cpp"
-#include "runtime/numeric/tensor_core_lanes.h"
+#define HWY_TARGET_INCLUDE "runtime/sums/tensor_core_lanes.cpp"
+#include "runtime/sums/tensor_core_lanes.h"
 
 #include <hwy/foreach_target.h>  // includes this file once per target
 #include <hwy/highway.h>

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime {
 
