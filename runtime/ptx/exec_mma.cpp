@@ -13,8 +13,8 @@
 #include <cstring>
 
 #include "ir/support/half.h"
-#include "runtime/sums/tensor_core_lanes.h"
 #include "runtime/ptx/frame.h"
+#include "runtime/sums/tensor_core_lanes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace driftc::runtime::ptx::HWY_NAMESPACE {
@@ -90,11 +90,25 @@ HWY_INLINE void widen(TcFormat format, const u32* words, int shift, float* out) 
 
 // One warp's fragments, spread out. Columns of k are numbered as the fragments give them, which
 // keeps the blocks of the model together; the order inside a block means nothing.
+struct SpreadB {
+  alignas(64) float values[kColumns * kMaxK];  // [column][k], k as the instruction has
+  alignas(64) s32 exponents[kColumns * kMaxK];
+  Place from[2];
+  bool there = false;
+};
 struct Spread {
-  alignas(64) float a[kMaxK][kRows], b[kColumns][kMaxK];
-  alignas(64) s32 a_exponents[kMaxK][kRows], b_exponents[kColumns][kMaxK];
-  Place a_from[4], b_from[2];
-  bool has_a = false, has_b = false;
+  alignas(64) float a[kMaxK][kRows];
+  alignas(64) s32 a_exponents[kMaxK][kRows];
+  Place a_from[4];
+  bool has_a = false;
+  // Kernels go through the columns of a warp for each of its rows.
+  static constexpr u32 kKept = 4;
+  SpreadB b[kKept];
+  u32 oldest = 0;
+  void forget() {
+    has_a = false;
+    for (SpreadB& kept : b) kept.there = false;
+  }
 };
 
 bool same(const Place* a, const Place* b, int count) {
@@ -131,38 +145,43 @@ void spread_a(const BoundInst& in, const Frame& f, std::size_t warp, Spread& s) 
                        s.a_exponents[0]);
 }
 
-void spread_b(const BoundInst& in, const Frame& f, std::size_t warp, Spread& s) {
+const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, Spread& spread) {
   const MmaShape& shape = *in.mma;
   const Place* from = in.src + shape.a_regs;
-  if (s.has_b && same(s.b_from, from, shape.b_regs)) return;
-  s.has_b = true;
-  std::copy_n(from, shape.b_regs, s.b_from);
+  for (const SpreadB& kept : spread.b)
+    if (kept.there && same(kept.from, from, shape.b_regs)) return kept;
+  SpreadB& s = spread.b[spread.oldest];
+  spread.oldest = (spread.oldest + 1) % Spread::kKept;
+  s.there = true;
+  std::copy_n(from, shape.b_regs, s.from);
+  const auto k = static_cast<u32>(shape.k);
   const bool words = shape.core.format == TcFormat::kTf32;
   for (int h = 0; h < shape.b_regs; ++h)
     for (u32 half = 0; half < 2; ++half) {
       const u32* lanes = half_of(f, from[h], warp, half);
       if (words) {
         for (u32 g = 0; g < 4; ++g)
-          std::memcpy(&s.b[4 * half + g][4 * h], lanes + 4 * g, 4 * sizeof(u32));
+          std::memcpy(&s.values[(4 * half + g) * k + 4 * h], lanes + 4 * g, 4 * sizeof(u32));
         continue;
       }
       alignas(64) float low[kGroupLanes], high[kGroupLanes];
       widen(shape.core.format, lanes, 0, low);
       widen(shape.core.format, lanes, 16, high);
       for (u32 g = 0; g < 4; ++g) {
-        std::memcpy(&s.b[4 * half + g][8 * h], low + 4 * g, 4 * sizeof(float));
-        std::memcpy(&s.b[4 * half + g][8 * h + 4], high + 4 * g, 4 * sizeof(float));
+        float* to = &s.values[(4 * half + g) * k + 8 * h];
+        std::memcpy(to, low + 4 * g, 4 * sizeof(float));
+        std::memcpy(to + 4, high + 4 * g, 4 * sizeof(float));
       }
     }
-  // Columns beyond k hold what an earlier, longer fragment left there; they are not read.
-  tensor_core_operands(shape.core.format, s.b[0], std::int64_t{kColumns} * kMaxK, s.b[0],
-                       s.b_exponents[0]);
+  tensor_core_operands(shape.core.format, s.values, std::int64_t{kColumns} * k, s.values,
+                       s.exponents);
+  return s;
 }
 
 void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
   const MmaShape& shape = *in.mma;
   spread_a(in, f, warp, s);
-  spread_b(in, f, warp, s);
+  const SpreadB& b = spread_b(in, f, warp, s);
   const Place* c = in.src + shape.a_regs + shape.b_regs;
   alignas(64) float acc[kColumns][kRows];
   u32* even[4];
@@ -193,9 +212,9 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
   TcTile tile;
   tile.lanes = s.a[0];
   tile.lane_exponents = s.a_exponents[0];
-  tile.scalars = s.b[0];
-  tile.scalar_exponents = s.b_exponents[0];
-  tile.row_step = kMaxK;
+  tile.scalars = b.values;
+  tile.scalar_exponents = b.exponents;
+  tile.row_step = shape.k;
   tile.rows = kColumns;
   tile.steps = shape.k;
   tile.acc = acc[0];
@@ -224,7 +243,8 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
     return false;
   };
   if (overwrites(s.a_from, shape.a_regs)) s.has_a = false;
-  if (overwrites(s.b_from, shape.b_regs)) s.has_b = false;
+  for (SpreadB& kept : s.b)
+    if (kept.there && overwrites(kept.from, shape.b_regs)) kept.there = false;
 }
 
 // Whether all threads of the warp execute; a warp of which none does is skipped by the caller.
@@ -244,13 +264,13 @@ void Mma(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   if (in.mma_run == 0) return;
   for (std::size_t warp = g0 / 2 * kWarp; warp < std::size_t{g1} * kGroupLanes; warp += kWarp) {
     if (!whole_warp(in, f, warp)) continue;
-    Spread spread{};
+    Spread spread;
     for (u32 i = 0; i < in.mma_run; ++i) {
       const BoundInst& one = (&in)[i];
       // Another kind of mma has fragments of another form.
       if (i > 0 && (one.mma->k != (&in)[i - 1].mma->k ||
                     one.mma->core.format != (&in)[i - 1].mma->core.format))
-        spread.has_a = spread.has_b = false;
+        spread.forget();
       one_mma(one, f, warp, spread);
     }
   }

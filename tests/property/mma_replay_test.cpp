@@ -133,7 +133,7 @@ TEST_CASE("mma kernel == replay: a sample of precisions, architectures and order
   replay(kUnits[11], kFamilies[0], 1, 6);  // sm_90 tf32 rna, conv crs
   replay(kUnits[4], kFamilies[1], 1, 6);   // sm_80 tf32 trunc, conv rsc
   replay(kUnits[0], kFamilies[0], 1, 6);   // sm_75 f16, conv crs
-  replay(kUnits[10], kFamilies[5], 1, 6);  // sm_90 bf16, matmul split
+  replay(kUnits[10], kFamilies[4], 1, 6);  // sm_90 bf16, matmul
   replay(kUnits[13], kFamilies[9], 1, 6);  // sm_100 f16, conv1x1 nhwc
 }
 

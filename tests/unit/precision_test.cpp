@@ -1,13 +1,11 @@
 // --precision: the plan's grammar, what autocast stores, what the pass makes of kernels, and both
 // arms in every precision: declared is identical, a difference is on the rung "precision", and a
 // 1x1 convolution written as a matmul moves from one flag to the other.
+#include "ir/precision.h"
+
 #include <doctest/doctest.h>
 
-#include "codegen/cache.h"
-#include "ir/parser.h"
-#include "ir/support/rng.h"
-#include "runtime/study/pair_run.h"
-#include "tests/unit/emit_support.h"
+#include "tests/support/services.h"
 
 namespace driftc::test {
 namespace {
@@ -16,12 +14,6 @@ using runtime::compare::CauseKind;
 using runtime::compare::Verdict;
 using runtime::study::PairReport;
 using runtime::study::PairSettings;
-
-ir::Graph graph_of(const std::string& text) {
-  auto graph = ir::parse_graph(text, "test.gir");
-  if (!graph.ok()) FAIL(graph.error().render());
-  return std::move(*graph);
-}
 
 // Two 1x1 convolutions with a 3x3 between them.
 const char* const kBottleneck = R"(gir 1
@@ -35,18 +27,6 @@ graph @bottleneck(%x: f32[2,32,9,9]) {
   return %s
 }
 )";
-
-codegen::KernelCache& cache() {
-  static codegen::KernelCache instance = [] {
-    const Settings settings = Settings::from_env();
-    auto nvrtc = codegen::Nvrtc::load(settings);
-    codegen::CacheOptions options;
-    options.folder = settings.cache_dir;
-    return codegen::KernelCache(std::move(options),
-                                nvrtc.ok() ? std::optional(*nvrtc) : std::nullopt);
-  }();
-  return instance;
-}
 
 struct How {
   std::string precision, eager = "", passes = "", device = "h200", mode = "";
@@ -67,12 +47,7 @@ PairReport run(const ir::Graph& graph, const How& how) {
   if (how.eager.empty()) s.eager_precision.nodes.clear();
   s.precision.mma_arch = s.eager_precision.mma_arch = s.device.mma_arch;
   s.declared = how.declared;
-  ir::Tensor x(ir::DType::kF32, graph.value(graph.inputs()[0]).type.shape);
-  fill(Distribution::kRandom, 3, "x", x.data_mut<float>());
-  runtime::ThreadPool pool(1);
-  auto report = runtime::study::pair_run(graph, {{"x", x}}, s, {cache(), pool});
-  if (!report.ok()) FAIL(report.error().render());
-  return std::move(*report);
+  return tests::compare(graph, tests::random_inputs(graph, 3), s);
 }
 
 bool has_cause(const PairReport& report, CauseKind kind) {
@@ -94,7 +69,7 @@ TEST_CASE("precision: the grammar of a plan, and its errors") {
 }
 
 TEST_CASE("precision: what autocast stores") {
-  const ir::Graph graph = graph_of(R"(gir 1
+  const ir::Graph graph = tests::parse(R"(gir 1
 graph @g(%x: f32[1,8,4,4]) {
   %w = constant f32[8,8,1,1] random(seed=1, he)
   %half = constant f32[] {0x1p-1}
@@ -124,7 +99,7 @@ graph @g(%x: f32[1,8,4,4]) {
 }
 
 TEST_CASE("precision: tf32 where there are such tensor cores, the shapes of each architecture") {
-  const ir::Graph graph = graph_of(kBottleneck);
+  const ir::Graph graph = tests::parse(kBottleneck);
   const ir::Node& conv = *graph.producer(*graph.find("b"));
   const auto order = [&](const char* precision, const char* arch) {
     ir::NumericContract contract;
@@ -143,10 +118,9 @@ TEST_CASE("precision: tf32 where there are such tensor cores, the shapes of each
 }
 
 TEST_CASE("precision: declared is identical, differences are precision or order") {
-  if (!kernels_available("precision")) return;
-  const ir::Graph graph = graph_of(kBottleneck);
+  if (!tests::kernels_available("precision")) return;
+  const ir::Graph graph = tests::parse(kBottleneck);
   CHECK(run(graph, {.precision = "f16", .declared = true}).verdict == Verdict::kIdentical);
-  CHECK(run(graph, {.precision = "f16", .mode = "strict"}).verdict == Verdict::kIdentical);
   const PairReport tf32 = run(graph, {.precision = "tf32"});
   CHECK(tf32.verdict == Verdict::kOrder);  // the same tensor cores, another walk
   const PairReport other = run(graph, {.precision = "tf32", .eager = "f32"});
@@ -159,8 +133,8 @@ TEST_CASE("precision: declared is identical, differences are precision or order"
 TEST_CASE(
     "precision: conv1x1-as-matmul under PyTorch's flags is closer to the truth and more "
     "different") {
-  if (!kernels_available("precision flags")) return;
-  const ir::Graph graph = graph_of(kBottleneck);
+  if (!tests::kernels_available("precision flags")) return;
+  const ir::Graph graph = tests::parse(kBottleneck);
   const PairReport plain = run(graph, {.precision = "pytorch"});
   const PairReport moved = run(graph, {.precision = "pytorch", .passes = "+conv1x1-as-matmul"});
   CHECK(plain.verdict == Verdict::kOrder);
@@ -181,13 +155,17 @@ TEST_CASE(
 
 TEST_SUITE("soak") {
   TEST_CASE("precision: every precision, device and set of passes on a bottleneck: declared") {
-    if (!kernels_available("precision")) return;
-    const ir::Graph graph = graph_of(kBottleneck);
+    if (!tests::kernels_available("precision")) return;
+    const ir::Graph graph = tests::parse(kBottleneck);
     for (const char* device : {"v100", "t4", "a100", "l40s", "h100", "h200", "b200"})
       for (const char* precision :
            {"f32", "tf32", "tf32:trunc", "f16", "bf16", "f64", "pytorch", "conv=f16,matmul=bf16"})
         for (const char* passes : {"none", "all", ""}) {
           INFO(device, " ", precision, " ", passes);
+          if (*passes == 0)
+            CHECK(
+                run(graph, {.precision = precision, .device = device, .mode = "strict"}).verdict ==
+                Verdict::kIdentical);
           CHECK(run(graph,
                     {.precision = precision, .passes = passes, .device = device, .declared = true})
                     .verdict == Verdict::kIdentical);
