@@ -119,7 +119,7 @@ ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last
     return kernel;
   }
   if (!kernel.contract.order) return kernel;
-  if (!ir::supports_order(kernel.algorithm, *kernel.contract.order)) {
+  if (!kernel_has_order(context, kernel.algorithm, *kernel.contract.order)) {
     PassContext defaults = context;
     defaults.eager_order.reset();
     kernel.contract = eager_contract(graph, node, defaults);

@@ -50,7 +50,7 @@ Result<ir::Graph> match_order(const ir::Graph& graph, const PassContext& context
     kernel.contract = eager_contract_of_kernel(kernel, context);
     if (!kernel.contract.order) return true;
     for (ir::Algorithm algorithm : algorithms_for(kernel, ir::reduction_node(kernel.body)->op)) {
-      if (!ir::supports_order(algorithm, *kernel.contract.order)) continue;
+      if (!kernel_has_order(context, algorithm, *kernel.contract.order)) continue;
       // Tiles are laid out for a walk; another order keeps them only along the same one.
       const bool keeps =
           algorithm == kernel.algorithm && before->walk == kernel.contract.order->walk;

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "passes/pipeline.h"
 #include "tests/support/services.h"
 
 namespace driftc::test {
@@ -127,6 +128,29 @@ TEST_CASE("precision: declared is identical, differences are precision or order"
   CHECK(other.verdict == Verdict::kPrecision);
   CHECK(has_cause(other, CauseKind::kInputRounding));
   CHECK(has_cause(other, CauseKind::kAccumulator));
+}
+
+TEST_CASE("precision: an mma order of another device is eager's alone") {
+  const ir::Graph graph = tests::parse(kBottleneck);
+  passes::PassContext context;
+  context.eager_order = ir::parse_order("crs.mma(sm_80,f16,m16n8k16)").value();
+  const auto orders = [&](const char* arch, const char* passes) {
+    context.precision.mma_arch = arch;
+    passes::SelectionRequest request;
+    request.passes = passes;
+    const auto result =
+        passes::run_pipeline(graph, passes::select_passes(request).value(), context).value();
+    std::string out;
+    for (const ir::Node& node : result.graph.nodes())
+      if (node.op == ir::Op::kKernel && node.kernel->contract.order)
+        out += std::string(ir::name_of(node.kernel->algorithm)) + " " +
+               ir::to_string(*node.kernel->contract.order) + " ";
+    return out;
+  };
+  const std::string mma = "crs.mma(sm_80,f16,m16n8k16) ";
+  CHECK(orders("sm_80", "none") == "implicit_gemm " + mma + "implicit_gemm " + mma);
+  CHECK(orders("sm_90", "none") == "implicit_gemm crs.fma implicit_gemm crs.fma ");
+  CHECK(orders("sm_90", "none,+match-order") == "interpreter " + mma + "interpreter " + mma);
 }
 
 // The lesson of docs/lessons/tf32-flags.md.
