@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ir/support/assert.h"
 
 namespace driftc::codegen {
@@ -62,6 +64,16 @@ std::string KernelBuilder::pointer(Argument::Kind kind, int index, std::string n
   parameters_.push_back(fmt::format("{}* __restrict__ {}", type, name));
   return name;
 }
+void KernelBuilder::prelude(const std::vector<DeviceFunction>& functions) {
+  for (const DeviceFunction& f : functions) {
+    const bool known = !f.name.empty() && std::any_of(prelude_.begin(), prelude_.end(),
+                                                      [&](const DeviceFunction& other) {
+                                                        return other.name == f.name;
+                                                      });
+    if (!known) prelude_.push_back(f);
+  }
+}
+
 std::string KernelBuilder::operand(int index, std::string_view element, std::string_view name) {
   return pointer(Argument::Kind::kOperand, index,
                  name.empty() ? fmt::format("in{}", index) : std::string(name),

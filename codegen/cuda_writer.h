@@ -50,9 +50,8 @@ class KernelBuilder {
   std::string real(std::string_view name, float value);
 
   void describe(std::string_view text) { about_ += text; }  // the comment above the entry
-  void prelude(const std::vector<DeviceFunction>& functions) {
-    prelude_.insert(prelude_.end(), functions.begin(), functions.end());
-  }
+  // A function that is there already, by name, is not added again.
+  void prelude(const std::vector<DeviceFunction>& functions);
   CudaWriter& body() { return body_; }
 
   Launch finish(std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block) const;

@@ -477,6 +477,7 @@ Result<LoweredKernel> ImplicitGemm::run() {
 }  // namespace
 
 Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context) {
+  if (context.kernel.contract.order->arith == ir::Arith::kMma) return emit_conv_mma(context);
   const ir::Node* conv = ir::reduction_node(context.body());
   if (conv == nullptr) return internal_error("the body has no conv2d");
   DRIFTC_TRY(problem, ConvProblem::of(context, *conv));

@@ -102,6 +102,8 @@ class MatmulEmitter {
   void lay_out();
   void load_rows(KernelBuilder& builder, const Tile& tile, const TileKernel& kernel);
   void load_strided_columns(KernelBuilder& builder, const Tile& tile);
+  void load_words(KernelBuilder& builder, const Tile& tile);
+  bool mma() const { return context_.kernel.contract.order->arith == ir::Arith::kMma; }
   std::string entry_name(const Tile& tile, const Split& split) const;
 
   const KernelContext& context_;
@@ -187,13 +189,57 @@ void MatmulEmitter::load_strided_columns(KernelBuilder& builder, const Tile& til
   });
 }
 
+// Tensor cores: xs[m][word] and ws[n][word]; beyond the last position operands are +0.
+void MatmulEmitter::load_words(KernelBuilder& builder, const Tile& tile) {
+  CudaWriter& w = builder.body();
+  const auto times = [](const std::string& index, bool unit, const char* stride) {
+    return unit ? index : fmt::format("({}) * {}", index, stride);
+  };
+  // Declares an operand for each of the word's positions; `at` is its offset at position `k`.
+  const auto word = [&](const char* name, const std::string& exists, const std::string& matrix,
+                        const std::function<std::string(const std::string&)>& at) {
+    std::string list;
+    for (int e = 0; e < tile.word_operands; ++e) {
+      const std::string k = tile.word_operands == 1
+                                ? "k0 + word"
+                                : fmt::format("k0 + word * 2{}", e == 0 ? "" : " + 1");
+      w.line(fmt::format("const float {}{} = {} && {} < end ? {}[{}] : 0.0f;", name, e, exists, k,
+                         matrix, at(k)));
+      list += fmt::format("{}{}{}", e == 0 ? "" : ", ", name, e);
+    }
+    return "operand_word(" + list + ")";
+  };
+  const bool by_row = rows_contiguous_;
+  strided_loop(w, tile.threads(), by_row ? tile.words() : tile.m, by_row ? tile.m : tile.words(),
+               by_row ? "word" : "m", by_row ? "m" : "word", [&] {
+                 const std::string value = word(
+                     "x", "m0 + m < rows", builder.operand(problem_.a), [&](const std::string& k) {
+                       return fmt::format("a_base + {} + {}", times("m0 + m", unit_row_, "a_row"),
+                                          times(k, unit_k_, "a_k"));
+                     });
+                 w.line(fmt::format("xs[m][word] = {};", value));
+               });
+  const std::string b = problem_.b_prepared ? std::string("weights") : builder.operand(problem_.b);
+  const std::string column = problem_.b_prepared || problem_.b_column == 1
+                                 ? "n0 + n"
+                                 : "(n0 + n) * " + builder.integer("b_column", problem_.b_column);
+  strided_loop(w, tile.threads(), tile.words(), tile.n, "word", "n", [&] {
+    const std::string value = word("f", "n0 + n < columns", b, [&](const std::string& k) {
+      return problem_.b_prepared ? fmt::format("({}) * matrix_row + {}", k, column)
+                                 : fmt::format("b_base + ({}) * b_k + {}", k, column);
+    });
+    w.line(fmt::format("ws[n][word] = {};", value));
+  });
+}
+
 Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) {
   const ir::NumericContract& contract = context_.kernel.contract;
   DRIFTC_TRY(prelude, sum_prelude(contract));
   lay_out();
   const std::int64_t columns = context_.result.shape[problem_.column_axis];
   const bool columns_fast = output_.column_strides[0] == 1;
-  const Tile tile = Tile::of(context_.kernel.schedule, columns_fast);
+  const Tile tile = mma() ? Tile::of_mma(context_.kernel.schedule, contract.order->mma)
+                          : Tile::of(context_.kernel.schedule, columns_fast);
   const Split split = Split::of(*contract.order, problem_.depth);
   // Contiguity is decided by the op and the layouts, so that extents of 1 do not change the source.
   const bool image = node_.op == Op::kConv1x1Matmul;
@@ -212,9 +258,10 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
                                  split.slices * context_.result.shape.elements()}));
   b.prelude(prelude);
   b.describe(
-      fmt::format("Matrix product in tiles: a block computes {} rows x {} columns, a thread {} x "
+      fmt::format("Matrix product in tiles{}: a block computes {} rows x {} columns, a thread {} x "
                   "{} of them.\n{}",
-                  tile.m, tile.n, tile.thread_m, tile.thread_n, explain_order(*contract.order)));
+                  mma() ? " on tensor cores" : "", tile.m, tile.n, tile.thread_m, tile.thread_n,
+                  explain_order(*contract.order)));
   CudaWriter& w = b.body();
   b.operand(problem_.a);
   if (problem_.b_prepared) {
@@ -251,14 +298,19 @@ Result<LoweredKernel> MatmulEmitter::run(std::vector<Preparation> preparations) 
   w.line("");
   w.line("#pragma unroll 1");
   w.open(fmt::format("for (index_t k0 = {}; k0 < end; k0 += {})", kernel.slice_begin(), tile.k));
-  w.line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile.k));
-  load_rows(b, tile, kernel);
-  if (problem_.b_prepared) {
-    kernel.load_columns("weights", "column0", vector_, "k0", "steps");
+  if (mma()) {
+    load_words(b, tile);
+    kernel.multiply_mma();
   } else {
-    load_strided_columns(b, tile);
+    w.line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile.k));
+    load_rows(b, tile, kernel);
+    if (problem_.b_prepared) {
+      kernel.load_columns("weights", "column0", vector_, "k0", "steps");
+    } else {
+      load_strided_columns(b, tile);
+    }
+    kernel.multiply("", "steps");
   }
-  kernel.multiply("", "steps");
   w.close();
   kernel.store();
 
@@ -281,7 +333,10 @@ Result<LoweredKernel> emit_matmul(const KernelContext& context) {
   const ir::Node* node = ir::reduction_node(context.body());
   if (node == nullptr || ir::info(node->op).op_class != ir::OpClass::matmul)
     return internal_error("the body has no matrix product");
-  DRIFTC_CHECK(ir::check_schedule(ir::Algorithm::kMatmul, context.kernel.schedule));
+  const ir::ReductionOrder& order = *context.kernel.contract.order;
+  DRIFTC_CHECK(order.arith == ir::Arith::kMma
+                   ? ir::check_mma_schedule(context.kernel.schedule, order.mma)
+                   : ir::check_schedule(ir::Algorithm::kMatmul, context.kernel.schedule));
   DRIFTC_TRY(stage, OutputStage::plan(context, *node));
   std::vector<Preparation> preparations;
   DRIFTC_TRY(problem, read_problem(context, *node, preparations));

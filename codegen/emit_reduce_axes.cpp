@@ -6,6 +6,7 @@
 
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
+#include "codegen/round_code.h"
 #include "codegen/sum_code.h"
 
 namespace driftc::codegen {
@@ -80,11 +81,16 @@ Result<LoweredKernel> emit_reduce_axes(const KernelContext& context) {
                        node.op == ir::Op::kReduceMax ? ">" : "<"));
   }
   for (std::size_t a = 0; a < inner.size(); ++a) w.close();
+  const ir::Precision store = context.kernel.contract.store;
+  declare_rounding(builder, store);
   if (node.op == ir::Op::kReduceMean) {
-    w.line(fmt::format("{}[to] = __fdiv_rn(rounded(sum_of.value), {});", out,
-                       builder.real("count", static_cast<float>(positions))));
+    w.line(fmt::format(
+        "{}[to] = {};", out,
+        rounded_to(store, fmt::format("__fdiv_rn(rounded(sum_of.value), {})",
+                                      builder.real("count", static_cast<float>(positions))))));
   } else {
-    w.line(fmt::format("{}[to] = {};", out, sums ? "rounded(sum_of.value)" : "best"));
+    w.line(fmt::format("{}[to] = {};", out,
+                       rounded_to(store, sums ? "rounded(sum_of.value)" : "best")));
   }
   LoweredKernel lowered;
   lowered.launches.push_back(finish_elements(builder, outputs));

@@ -6,6 +6,7 @@
 
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
+#include "codegen/round_code.h"
 #include "ir/resize.h"
 
 namespace driftc::codegen {
@@ -119,7 +120,10 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
           fmt::format("const float t{0} = __fadd_rn(__fmul_rn(vx, {1}[base + y{0}{2} + x0{3}]), "
                       "__fmul_rn(wx, {1}[base + y{0}{2} + x1{3}]));",
                       row, in, xs_h, xs_w));
-    w.line(fmt::format("{}[i] = __fadd_rn(__fmul_rn(vy, t0), __fmul_rn(wy, t1));", out));
+    const ir::Precision store = context.kernel.contract.store;
+    declare_rounding(builder, store);
+    w.line(fmt::format("{}[i] = {};", out,
+                       rounded_to(store, "__fadd_rn(__fmul_rn(vy, t0), __fmul_rn(wy, t1))")));
   }
   LoweredKernel lowered;
   lowered.launches.push_back(finish_elements(builder, elements));

@@ -36,6 +36,8 @@ Result<LoweredKernel> emit_conv_implicit_gemm(const KernelContext& context);
 Result<LoweredKernel> emit_conv_im2col(const KernelContext& context);
 Result<LoweredKernel> emit_winograd(const KernelContext& context);
 Result<LoweredKernel> emit_winograd_fused(const KernelContext& context);
+// The same for orders of tensor cores.
+Result<LoweredKernel> emit_conv_mma(const KernelContext& context);
 Result<LoweredKernel> emit_matmul(const KernelContext& context);
 
 }  // namespace driftc::codegen

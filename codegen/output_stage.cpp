@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "codegen/round_code.h"
+
 namespace driftc::codegen {
 
 Result<OutputStage> OutputStage::plan(const KernelContext& context, const ir::Node& reduction) {
@@ -10,6 +12,8 @@ Result<OutputStage> OutputStage::plan(const KernelContext& context, const ir::No
   out.pointwise_ = std::move(pointwise);
   out.label_ = out.pointwise_.label();
   out.contract_ = context.kernel.contract.contract;
+  out.convolution_ = reduction.op == ir::Op::kConv2d || reduction.op == ir::Op::kConv1x1Matmul ||
+                     reduction.op == ir::Op::kConvTranspose;
   const bool biased = reduction.operands.size() == 3;
   const ir::BiasPoint point = context.kernel.contract.order->bias;
   if (reduction.op == ir::Op::kGemm) {
@@ -78,12 +82,14 @@ std::string OutputStage::emit(KernelBuilder& builder, CudaWriter& w,
     w.line(fmt::format("const float scaled = __fmul_rn({}, sum);", alpha_name_));
     value = "scaled";
   }
+  // A convolution's sum is stored before a bias of the same type is added.
+  const ir::Precision own = convolution_ ? pointwise_.root_precision() : ir::Precision::kF32;
   if (bias_ && point_ == ir::BiasPoint::kStored) {
     w.line(contract_ && !beta_name_.empty()
                ? fmt::format("const float biased = __fmaf_rn({}, {}, {});  // contracted",
                              beta_name_, load_bias(builder, offset), value)
-               : fmt::format("const float biased = __fadd_rn({}, {});", value,
-                             emit_bias(builder, offset)));
+               : fmt::format("const float biased = __fadd_rn({}, {});", rounded_to(own, value),
+                             rounded_to(own, emit_bias(builder, offset))));
     value = "biased";
   }
   return pointwise_.emit(builder, w, offset, value);

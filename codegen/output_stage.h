@@ -39,7 +39,7 @@ class OutputStage {
   bool bias_shared_ = false;  // a pointwise node reads the same access
   ir::BiasPoint point_ = ir::BiasPoint::kStored;
   float alpha_ = 1, beta_ = 1;
-  bool contract_ = false;
+  bool contract_ = false, convolution_ = false;
   std::string alpha_name_, beta_name_, label_;
 };
 

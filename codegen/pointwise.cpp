@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/function_code.h"
+#include "codegen/round_code.h"
 
 namespace driftc::codegen {
 
@@ -185,12 +186,22 @@ class Pointwise::Planner {
 
 Result<Pointwise> Pointwise::plan(const ir::Graph& body, const ir::NumericContract& contract,
                                   std::optional<ir::ValueId> root) {
-  if (contract.inner != ir::Precision::kF32 || contract.ftz)
+  const auto known = [](ir::Precision p) {
+    return p == ir::Precision::kF32 || p == ir::Precision::kF16 || p == ir::Precision::kBF16;
+  };
+  if (!known(contract.inner) || !known(contract.store) || contract.ftz)
     return internal_error(
-        "the emitter keeps f32 between the ops of a kernel and never flushes subnormals");
+        "values of a kernel are f32, f16 or bf16, and subnormals are never flushed");
   Pointwise out;
   out.contract_ = contract.contract;
+  out.inner_ = contract.inner;
+  out.store_ = contract.store;
   DRIFTC_CHECK(Planner(out, body, root).run());
+  if (out.inner_ != ir::Precision::kF32)
+    out.label_ += (out.label_.empty() ? "" : "_") + std::string("inner_") +
+                  std::string(ir::name_of(out.inner_));
+  if (out.store_ != ir::Precision::kF32)
+    out.label_ += (out.label_.empty() ? "" : "_") + std::string(ir::name_of(out.store_));
   return out;
 }
 
@@ -198,6 +209,8 @@ void Pointwise::declare(KernelBuilder& builder) {
   scalar_names_.clear();
   for (std::size_t i = 0; i < scalar_values_.size(); ++i)
     scalar_names_.push_back(builder.real(fmt::format("f{}", i), scalar_values_[i]));
+  declare_rounding(builder, store_);
+  if (inner_ != store_) declare_rounding(builder, inner_);
   std::set<std::string> known;
   for (const Step& s : steps_) {
     if (!s.function) continue;
@@ -209,10 +222,19 @@ void Pointwise::declare(KernelBuilder& builder) {
 std::string Pointwise::emit(KernelBuilder& builder, CudaWriter& w, const OffsetOf& offset,
                             const std::string& root) const {
   std::vector<std::string> loaded(accesses_.size()), names(steps_.size());
+  std::string stored_root = root;
+  if (!root.empty() && root_precision() != ir::Precision::kF32) {
+    stored_root = "stored";
+    w.line(fmt::format("const float stored = {};", rounded_to(root_precision(), root)));
+  }
+  // Values between the ops as eager would store them, and the last one as the kernel does.
+  const auto precision_of = [&](std::size_t step) {
+    return step + 1 == steps_.size() ? store_ : inner_;
+  };
   auto text = [&](const Term& t) -> std::string {
     switch (t.kind) {
       case Term::Kind::kRoot:
-        return root;
+        return stored_root;
       case Term::Kind::kScalar:
         return scalar_names_[t.index];
       case Term::Kind::kStep:
@@ -236,7 +258,7 @@ std::string Pointwise::emit(KernelBuilder& builder, CudaWriter& w, const OffsetO
       w.line(fmt::format("const float {} = {};{}", name, expression,
                          note.empty() ? "" : "  // " + std::string(note)));
     };
-    names[i] = name;
+    names[i] = rounded_to(precision_of(i), name);
     if (s.fused) {
       set(fmt::format("__fmaf_rn({}{}, {}, {}{})", s.negate_product ? "-" : "", a[0], a[1],
                       s.negate_addend ? "-" : "", a[2]),
@@ -287,7 +309,7 @@ std::string Pointwise::emit(KernelBuilder& builder, CudaWriter& w, const OffsetO
         break;
     }
   }
-  return steps_.empty() ? root : names.back();
+  return steps_.empty() ? stored_root : names.back();
 }
 
 }  // namespace driftc::codegen

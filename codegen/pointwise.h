@@ -44,6 +44,8 @@ class Pointwise {
   std::size_t add_access(Access access);  // index; equal accesses are one
   // False: the output is the root itself.
   bool empty() const { return steps_.empty(); }
+  // The type that the root's own value is rounded to.
+  ir::Precision root_precision() const { return steps_.empty() ? store_ : inner_; }
   // Short text that names the structure ("add_relu"), for entry names.
   const std::string& label() const { return label_; }
 
@@ -86,6 +88,8 @@ class Pointwise {
   std::vector<float> scalar_values_;
   std::vector<std::string> scalar_names_;
   bool contract_ = false;
+  // Of values between the ops, and of the last one.
+  ir::Precision inner_ = ir::Precision::kF32, store_ = ir::Precision::kF32;
   std::string label_;
 };
 

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "codegen/cuda_writer.h"
+#include "codegen/mma_code.h"
+#include "codegen/round_code.h"
 
 namespace driftc::codegen {
 
@@ -21,7 +23,11 @@ std::string sum_suffix(const ir::NumericContract& contract) {
     out += "_muladd";
   } else if (contract.order->arith == Arith::kKahan) {
     out += "_kahan";
+  } else if (contract.order->arith == Arith::kMma) {
+    out += "_mma";
   }
+  if (contract.in == ir::Precision::kF16) out += "_f16";
+  if (contract.in == ir::Precision::kBF16) out += "_bf16";
   if (contract.in == ir::Precision::kTf32Rna) out += "_tf32_rna";
   if (contract.in == ir::Precision::kTf32Trunc) out += "_tf32_trunc";
   return out;
@@ -30,7 +36,7 @@ std::string sum_suffix(const ir::NumericContract& contract) {
 Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contract) {
   const Arith arith = contract.order->arith;
   const bool f64 = sums_in_f64(contract);
-  if (arith == Arith::kMma) return internal_error("no emitter for tensor-core orders yet");
+  if (arith == Arith::kMma) return mma_prelude(contract);
   if (contract.acc != ir::Precision::kF32 && contract.acc != ir::Precision::kF64)
     return internal_error("accumulators are f32 or f64");
   if (f64 && arith == Arith::kKahan) return internal_error("kahan is an f32 order");
@@ -108,9 +114,13 @@ Result<std::vector<DeviceFunction>> sum_prelude(const ir::NumericContract& contr
                "  return __uint_as_float((bits + half) & 0xFFFFE000u);\n"
                "}\n"});
       break;
-    default:
-      return internal_error(
-          fmt::format("no emitter for operands in {} yet", ir::name_of(contract.in)));
+    case ir::Precision::kF16:
+    case ir::Precision::kBF16:
+      out.push_back(rounding_function(contract.in));
+      function("float", "operand", "float x", "return " + rounded_to(contract.in, "x") + ";");
+      break;
+    case ir::Precision::kF64:
+      return internal_error("operands are f32; f64 is the arithmetic of a sum");
   }
   return out;
 }

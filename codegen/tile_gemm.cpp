@@ -5,9 +5,16 @@
 #include <numeric>
 
 #include "codegen/element_kernel.h"
+#include "codegen/mma_code.h"
 #include "codegen/sum_code.h"
 
 namespace driftc::codegen {
+
+Tile Tile::of_mma(const ir::Schedule& schedule, const ir::MmaSpec& mma) {
+  Tile out = of(schedule, false);
+  out.word_operands = operands_per_word(mma);
+  return out;
+}
 
 std::string Tile::text() const { return fmt::format("{}x{}", m, n); }
 
@@ -16,7 +23,8 @@ Split Split::of(const ir::ReductionOrder& order, std::int64_t positions) {
   if (order.split <= 1) return out;
   out.on = true;
   out.atomic = order.combine == ir::SplitCombine::kAtomic;
-  out.length = std::max<std::int64_t>(1, ceil_div(positions, order.split));
+  const std::int64_t unit = order.arith == ir::Arith::kMma ? order.mma.k() : 1;
+  out.length = std::max<std::int64_t>(1, ceil_div(ceil_div(positions, order.split), unit) * unit);
   out.slices = std::max<std::int64_t>(1, ceil_div(positions, out.length));
   return out;
 }
@@ -37,15 +45,19 @@ TileKernel::TileKernel(const KernelContext& context, KernelBuilder& builder, Out
 
 void TileKernel::begin(const std::string& row_tile, const std::string& column_tile) {
   CudaWriter& w = builder_.body();
-  const int padding = x_layout_ == XTile::kByPositionPadded ? 1 : 0;
-  w.line(x_layout_ == XTile::kByRow
-             ? fmt::format("__shared__ __align__(16) float xs[{}][{}];", tile_.m, tile_.k)
-             : fmt::format("__shared__ float xs[{}][{}];", tile_.k, tile_.m + padding));
-  w.line(fmt::format("__shared__ __align__(16) float ws[{}][{}];", tile_.k, tile_.n));
-  const char* fast = tile_.columns_fast ? "n" : "m";
-  const char* slow = tile_.columns_fast ? "m" : "n";
-  w.line(fmt::format("const int {}_thread = threadIdx.x, {}_thread = threadIdx.y;", fast, slow));
-  w.line(fmt::format("const int t = threadIdx.y * {} + threadIdx.x;", tile_.block()[0]));
+  if (tile_.word_operands != 0) {
+    begin_mma();
+  } else {
+    const int padding = x_layout_ == XTile::kByPositionPadded ? 1 : 0;
+    w.line(x_layout_ == XTile::kByRow
+               ? fmt::format("__shared__ __align__(16) float xs[{}][{}];", tile_.m, tile_.k)
+               : fmt::format("__shared__ float xs[{}][{}];", tile_.k, tile_.m + padding));
+    w.line(fmt::format("__shared__ __align__(16) float ws[{}][{}];", tile_.k, tile_.n));
+    const char* fast = tile_.columns_fast ? "n" : "m";
+    const char* slow = tile_.columns_fast ? "m" : "n";
+    w.line(fmt::format("const int {}_thread = threadIdx.x, {}_thread = threadIdx.y;", fast, slow));
+    w.line(fmt::format("const int t = threadIdx.y * {} + threadIdx.x;", tile_.block()[0]));
+  }
   w.line(fmt::format("const index_t m0 = (index_t)({}) * {}, n0 = (index_t)({}) * {};", row_tile,
                      tile_.m, column_tile, tile_.n));
   if (batch_) {
@@ -53,6 +65,33 @@ void TileKernel::begin(const std::string& row_tile, const std::string& column_ti
     std::iota(views.begin(), views.end(), std::size_t{0});
     batch_->declare_coordinates(w, "batch", views);
   }
+}
+
+// Rows of words start four words apart, so that the eight rows of a matrix lie in different banks.
+void TileKernel::begin_mma() {
+  CudaWriter& w = builder_.body();
+  const int warps_m = tile_.m / (8 * tile_.thread_m);
+  w.line(fmt::format("__shared__ __align__(16) unsigned xs[{0}][{2}], ws[{1}][{2}];", tile_.m,
+                     tile_.n, tile_.words() + 4));
+  w.line("const int t = threadIdx.x, thread_of_warp = t % 32, warp = t / 32;");
+  w.comment(
+      fmt::format("A warp computes {} rows x {} columns; a thread has every 8th row of them "
+                  "and pairs of columns.",
+                  8 * tile_.thread_m, 4 * tile_.thread_n));
+  w.line(fmt::format("const int warp_m = warp % {0} * {1}, warp_n = warp / {0} * {2};", warps_m,
+                     8 * tile_.thread_m, 4 * tile_.thread_n));
+  w.line(
+      "const int m_thread = warp_m + thread_of_warp / 4, n_thread = warp_n + thread_of_warp % 4 "
+      "* 2;");
+}
+
+std::string TileKernel::own_row() const {
+  if (tile_.word_operands != 0) return "m_thread + i * 8";
+  return fmt::format("m_thread + i * {}", tile_.m_threads());
+}
+std::string TileKernel::own_column() const {
+  if (tile_.word_operands != 0) return "n_thread + j / 2 * 8 + j % 2";
+  return fmt::format("n_thread + j * {}", tile_.n_threads());
 }
 
 void TileKernel::declare_slice(const std::string& positions) {
@@ -97,12 +136,12 @@ void TileKernel::for_each_output(const std::vector<std::size_t>& views, bool dec
   CudaWriter& w = builder_.body();
   w.line("#pragma unroll");
   w.open(fmt::format("for (int i = 0; i < {}; ++i)", tile_.thread_m));
-  w.line(fmt::format("const index_t m = m0 + m_thread + i * {};", tile_.m_threads()));
+  w.line(fmt::format("const index_t m = m0 + {};", own_row()));
   w.line("if (m >= rows) continue;");
   rows_.declare_coordinates(w, "m", views);
   w.line("#pragma unroll");
   w.open(fmt::format("for (int j = 0; j < {}; ++j)", tile_.thread_n));
-  w.line(fmt::format("const index_t n = n0 + n_thread + j * {};", tile_.n_threads()));
+  w.line(fmt::format("const index_t n = n0 + {};", own_column()));
   w.line("if (n >= columns) continue;");
   w.line("const index_t column = column0 + n;");
   if (declare_at) w.line(fmt::format("const index_t at = {};  // of the result", view_offset(0)));
@@ -161,6 +200,37 @@ void TileKernel::multiply(const std::string& lo, const std::string& hi) {
   w.otherwise();
   w.line("#pragma unroll 1");
   w.loop(fmt::format("for (int kk = {}; kk < {}; ++kk)", lo.empty() ? "0" : lo, hi), one);
+  w.close();
+  w.line("__syncthreads();");
+}
+
+void TileKernel::multiply_mma() {
+  CudaWriter& w = builder_.body();
+  const int row_blocks = tile_.thread_m / 2, column_pairs = tile_.thread_n / 4;
+  w.line("__syncthreads();");
+  w.comment("Eight words of k at a time; the products of an output follow each other in k.");
+  w.line("#pragma unroll");
+  w.open(fmt::format("for (int word = 0; word < {}; word += 8)", tile_.words()));
+  w.line(fmt::format("unsigned x[{}][4], f[{}][4];", row_blocks, column_pairs));
+  w.line("#pragma unroll");
+  w.line(fmt::format("for (int i = 0; i < {}; ++i)", row_blocks));
+  w.line(
+      "  load_fragments(x[i], &xs[warp_m + i * 16 + thread_of_warp % 16]"
+      "[word + thread_of_warp / 16 * 4]);");
+  w.line("#pragma unroll");
+  w.line(fmt::format("for (int j = 0; j < {}; ++j)", column_pairs));
+  w.line(
+      "  load_fragments(f[j], &ws[warp_n + j * 16 + thread_of_warp / 16 * 8 + thread_of_warp % "
+      "8]");
+  w.line("                         [word + thread_of_warp / 8 % 2 * 4]);");
+  w.line("#pragma unroll");
+  w.line(fmt::format("for (int i = 0; i < {}; i += 2)", tile_.thread_m));
+  w.line("#pragma unroll");
+  w.line(fmt::format("  for (int j = 0; j < {}; j += 2)", tile_.thread_n));
+  w.line("    multiply_block(acc[i][j].value, acc[i][j + 1].value, acc[i + 1][j].value,");
+  w.line(
+      "                   acc[i + 1][j + 1].value, x[i / 2], f[j / 4][j % 4], f[j / 4][j % 4 + "
+      "1]);");
   w.close();
   w.line("__syncthreads();");
 }

@@ -14,24 +14,31 @@ struct Tile {
   int m = 64, n = 64, k = 16;      // of the block
   int thread_m = 4, thread_n = 4;  // of a thread
   bool columns_fast = false;  // threadIdx.x runs over columns (they are contiguous in the result)
+  // Tensor cores: a warp computes 8 thread_m rows x 4 thread_n columns; the tiles hold words of
+  // this many operands each, xs[m][word] and ws[n][word]. 0: no tensor cores.
+  int word_operands = 0;
 
   static Tile of(const ir::Schedule& schedule, bool columns_fast) {
     return {schedule.block_m,  schedule.block_n,  schedule.block_k,
             schedule.thread_m, schedule.thread_n, columns_fast};
   }
+  static Tile of_mma(const ir::Schedule& schedule, const ir::MmaSpec& mma);
+  int words() const { return k / word_operands; }  // of a row of a tile
   int m_threads() const { return m / thread_m; }
   int n_threads() const { return n / thread_n; }
   int threads() const { return m_threads() * n_threads(); }
   std::array<std::uint32_t, 3> block() const {
     const auto a = static_cast<std::uint32_t>(m_threads()),
                b = static_cast<std::uint32_t>(n_threads());
+    if (word_operands != 0) return {a * b, 1, 1};
     return columns_fast ? std::array<std::uint32_t, 3>{b, a, 1}
                         : std::array<std::uint32_t, 3>{a, b, 1};
   }
   std::string text() const;  // "64x64"
 };
 
-// Slices of `.splitS`: ceil(positions / S) positions each, empty ones left out.
+// Slices of `.splitS`: ceil(positions / S) positions each, of whole mma instructions where there
+// are any; empty slices are left out.
 struct Split {
   bool on = false;
   bool atomic = false;
@@ -85,6 +92,8 @@ class TileKernel {
   void start_sums();  // after n0, group, batch are known
   // Between the load of the tiles and the next load: positions [lo, hi) of the step, lo "" for 0.
   void multiply(const std::string& lo, const std::string& hi);
+  // The same for tensor cores: the words of a step are in xs and ws, +0 where positions end.
+  void multiply_mma();
   void store();
   // The other end: sums rounded to f32 at view 0 of `array`, without an output stage.
   void store_rounded(const std::string& array);
@@ -99,6 +108,10 @@ class TileKernel {
   void for_each_output(const std::vector<std::size_t>& views, bool declare_at,
                        const std::function<void()>& body);
   std::string view_offset(std::size_t view);
+  void begin_mma();
+  // Row i and column j of the thread's outputs, counted from the block's first.
+  std::string own_row() const;
+  std::string own_column() const;
 
   const KernelContext& context_;
   KernelBuilder& builder_;

@@ -71,6 +71,10 @@ ReductionExtent reduction_extent(const Graph& graph, const Node& node) {
 bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
   const bool sequential = order.kpad == 0 && order.lanes == 1 && order.acc == 1 && order.tile == 0;
   const bool known_arith = order.arith != Arith::kMma;
+  // Kernels with mma.sync: blocks follow each other in k, and there is none for sm_70.
+  const bool mma = order.arith == Arith::kMma && order.mma.arch != "sm_70" &&
+                   order.mma.shape != "m16n8k4" &&
+                   order.combine != SplitCombine::kAtomic;
   const bool conv_walk =
       order.walk == Walk::kCrs || order.walk == Walk::kRsc || order.walk == Walk::kTiledCrs;
   switch (algorithm) {
@@ -90,6 +94,7 @@ bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
     case Algorithm::kDirect:
       return conv_walk && sequential && order.split == 1 && known_arith;
     case Algorithm::kImplicitGemm:
+      return conv_walk && sequential && !order.skip && (known_arith || mma);
     case Algorithm::kIm2col:
       return conv_walk && sequential && !order.skip && known_arith;
     // The channel sums: no taps left that a walk could order or padding that could be skipped.
@@ -100,9 +105,9 @@ bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
       return conv_walk && sequential && !order.skip && order.split == 1 &&
              (order.bias == BiasPoint::kNone || order.bias == BiasPoint::kStored) && known_arith;
     case Algorithm::kMatmul:
-      return order.walk == Walk::kK && sequential && !order.skip && known_arith;
+      return order.walk == Walk::kK && sequential && !order.skip && (known_arith || mma);
     case Algorithm::kInterpreter:
-      return known_arith;
+      return true;
   }
   return false;
 }

@@ -197,9 +197,21 @@ class OrderParser {
       return fail("unknown mma shape: m8n8k4, m16n8k4, m16n8k8, m16n8k16");
     if (parts.size() == 4 && !known(parts[3], {"rna", "trunc"}))
       return fail("unknown mma operand rounding: rna, trunc");
+    if (parts.size() == 4 && parts[1] != "tf32")
+      return fail("rna and trunc say how f32 becomes tf32; f16 and bf16 are rounded to nearest");
+    if (!exists(parts[0], parts[1], parts[2]))
+      return fail(parts[0] + " has no mma " + parts[2] + " of " + parts[1]);
     mma = {parts[0], parts[1], parts[2], parts.size() == 4 ? parts[3] : ""};
     at_ = close + 1;
     return {};
+  }
+
+  // PTX ISA, mma.sync: what each architecture has.
+  static bool exists(std::string_view arch, std::string_view dtype, std::string_view shape) {
+    if (arch == "sm_70") return dtype == "f16" && shape == "m8n8k4";
+    if (arch == "sm_75") return dtype == "f16" && shape == "m16n8k8";
+    if (shape == "m8n8k4") return false;
+    return shape == "m16n8k8" || (shape == "m16n8k4") == (dtype == "tf32");
   }
 
   std::string_view text_;
@@ -411,6 +423,11 @@ SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
   return program;
 }
 
+Precision operand_precision(const MmaSpec& mma) {
+  if (mma.dtype == "f16") return Precision::kF16;
+  if (mma.dtype == "bf16") return Precision::kBF16;
+  return mma.rounding == "rna" ? Precision::kTf32Rna : Precision::kTf32Trunc;
+}
 std::string_view name_of(Precision precision) {
   return kPrecisions[static_cast<std::size_t>(precision)].name;
 }
@@ -438,6 +455,7 @@ std::string to_string(const NumericContract& c) {
   std::string out = "{order=" + (c.order ? to_string(*c.order) : std::string("none"));
   out += ", in=" + std::string(name_of(c.in)) + ", acc=" + std::string(name_of(c.acc)) +
          ", inner=" + std::string(name_of(c.inner));
+  if (c.store != Precision::kF32) out += ", store=" + std::string(name_of(c.store));
   out +=
       std::string(", contract=") + (c.contract ? "on" : "off") + ", ftz=" + (c.ftz ? "on" : "off");
   out += ", fold=" + std::string(name_of(c.fold));

@@ -88,6 +88,8 @@ SumProgram denote(const ReductionOrder& order, const ReductionExtent& extent,
                   std::span<const bool> padded = {}, std::uint64_t atomic_seed = 0);
 
 enum class Precision : std::uint8_t { kF32, kTf32Rna, kTf32Trunc, kF16, kBF16, kF64 };
+// What an mma order makes of f32 operands: tf32 rounded (rna) or truncated (else), f16, bf16.
+Precision operand_precision(const MmaSpec& mma);
 std::string_view name_of(Precision precision);  // f32 tf32:rna tf32:trunc f16 bf16 f64
 std::optional<Precision> parse_precision(std::string_view text);  // "tf32" is tf32:rna
 
@@ -113,6 +115,7 @@ struct NumericContract {
   Precision in = Precision::kF32;       // operands of products
   Precision acc = Precision::kF32;      // accumulator
   Precision inner = Precision::kF32;    // values between the ops of one kernel
+  Precision store = Precision::kF32;    // results are rounded to it: f32, f16 or bf16
   bool contract = false;                // mul+add in pointwise code and epilogues is one fma
   bool ftz = false;                     // subnormals flushed
   Fold fold = Fold::kNone;

@@ -666,6 +666,12 @@ class Parser {
           return in_.error_at(value_at + static_cast<std::size_t>(order.error().place.column - 1),
                               order.error().message, order.error().hint);
         c.order = order.value();
+      } else if (key == "store") {
+        auto precision = parse_precision(value);
+        if (precision != Precision::kF32 && precision != Precision::kF16 &&
+            precision != Precision::kBF16)
+          return bad("f32, f16, bf16");
+        c.store = *precision;
       } else if (key == "in" || key == "acc" || key == "inner") {
         auto precision = parse_precision(value);
         if (!precision) return bad("f32, tf32:rna, tf32:trunc, f16, bf16, f64");
@@ -683,7 +689,7 @@ class Parser {
         c.transform = *transform;
       } else {
         return in_.error_at(at, "unknown part of a contract '" + key + "'",
-                            "order, in, acc, inner, contract, ftz, fold, transform");
+                            "order, in, acc, inner, store, contract, ftz, fold, transform");
       }
     } while (in_.accept(","));
     return in_.expect("}");

@@ -84,12 +84,57 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   return {};
 }
 
+Result<void> check_mma_schedule(const Schedule& s, const MmaSpec& mma) {
+  auto refuse = [&](std::string why) {
+    return internal_error(
+        fmt::format("schedule {} on tensor cores: {}", to_string(s), std::move(why)));
+  };
+  if (s.block_m < 1 || s.block_n < 1 || s.block_k < 1 || s.thread_m < 1 || s.thread_n < 1)
+    return refuse("every extent of a tiled kernel is at least 1");
+  if (s.block_m > 4096 || s.block_n > 4096 || s.block_k > 4096)
+    return refuse("a block extent passes 4096");
+  if (s.thread_m % 2 != 0 || s.thread_n % 4 != 0)
+    return refuse("thread_m is even and thread_n a multiple of 4");
+  if (s.block_m % (8 * s.thread_m) != 0 || s.block_n % (4 * s.thread_n) != 0)
+    return refuse(fmt::format("block extents are multiples of a warp's {} x {}", 8 * s.thread_m,
+                              4 * s.thread_n));
+  const int per_word = mma.dtype == "tf32" ? 1 : 2;
+  if (s.block_k % (8 * per_word) != 0)
+    return refuse(fmt::format("block_k is a multiple of {}", 8 * per_word));
+  const int words = s.block_k / per_word;
+  const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
+  if (threads > 1024) return refuse(fmt::format("{} threads; at most 1024 are possible", threads));
+  if (threads % s.block_m != 0 || threads % words != 0 || s.block_m % (threads / words) != 0)
+    return refuse(fmt::format("{} threads do not divide the loads of {} rows of {} words", threads,
+                              s.block_m, words));
+  if (s.thread_m * s.thread_n > 128) return refuse("more than 128 sums per thread");
+  if (4ll * (words + 4) * (s.block_m + s.block_n) > 48 * 1024)
+    return refuse("the tiles need more than 48 KiB of shared memory");
+  return {};
+}
+
+namespace {
+
+// Warps of 32 x 32 outputs, less where the problem is smaller; rows of 64 bytes.
+Schedule mma_schedule(const Problem& p, const MmaSpec& mma) {
+  Schedule s;
+  s.block_m = p.rows <= 32 ? 32 : 64;
+  s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : 64;
+  s.thread_m = 4;
+  s.thread_n = s.block_n == 16 ? 4 : 8;
+  s.block_k = mma.dtype == "tf32" ? 16 : 32;
+  return s;
+}
+
+}  // namespace
+
 Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order,
                           Layout layout, int /*sm_count*/) {
   Schedule s;
   const Node* node = reduction_node(body);
   if (!tiled(algorithm) || node == nullptr) return s;
   const Problem p = problem_of(algorithm, body, *node);
+  if (order.arith == Arith::kMma) return mma_schedule(p, order.mma);
   if (fused_winograd(algorithm)) return {16, 16, 8, 1, 1, 1};
   const bool conv = algorithm == Algorithm::kImplicitGemm || algorithm == Algorithm::kIm2col;
   // Threads in x run along what is contiguous in the result; that side is 16 threads wide.

@@ -12,6 +12,12 @@ namespace driftc::ir {
 //   multiple of block_m; vector is 1 or 4. Other algorithms use no tiles and take any schedule.
 Result<void> check_schedule(Algorithm algorithm, const Schedule& schedule);
 
+// The same for a kernel on tensor cores, whose warps compute 8 thread_m rows x 4 thread_n columns:
+// thread_m is even and thread_n a multiple of 4; block extents are multiples of the warp's; block_k
+// holds whole instructions, in rows of a multiple of 32 bytes; 32 to 1024 threads that are a
+// multiple of block_m, and of the words of a row; the tiles fit into 48 KiB.
+Result<void> check_mma_schedule(const Schedule& schedule, const MmaSpec& mma);
+
 // A schedule for the region, from shapes. `layout` is that of the result; `order` decides what
 // block_k means: for crs a multiple of R*S positions, else channels (or k) per step. Tiles are
 // large, which suits the PTX executor and large grids; `sm_count` is not read yet (filling a GPU at

@@ -56,7 +56,7 @@ std::string render_pass_docs() {
   out +=
       "\nstrict also sets `fuse-epilogue.f32-only=on` and `fuse-pointwise.emulate-casts=on`. "
       "`fallback` runs when\n"
-      "`--fallback NODE,...` is given.\n"
+      "`--fallback NODE,...` is given, `precision` when `--precision P` is.\n"
       "\n## Options\n\n`--set PASS.OPTION=VALUE`\n\n| option | default | accepts | meaning "
       "|\n|---|---|---|---|\n";
   for (const PassInfo& pass : all_passes())

@@ -42,6 +42,8 @@ ir::NumericContract eager_contract(const ir::Graph& graph, const ir::Node& node,
       node.op == ir::Op::kGemm && (node.number("alpha") != 1 || node.number("beta") != 1);
   if (contract.order->bias != ir::BiasPoint::kNone && (scaled || !bias_is_own(node, context)))
     contract.order->bias = ir::BiasPoint::kStored;
+  if (contract.order->arith == ir::Arith::kMma && contract.in == ir::Precision::kF32)
+    contract.in = ir::operand_precision(contract.order->mma);
   // Over one tap every convolution walk visits channels 0, 1, 2, ...: the walk of a matmul.
   if (node.op == ir::Op::kConv1x1Matmul) {
     contract.order->walk = ir::Walk::kK;

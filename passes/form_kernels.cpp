@@ -7,18 +7,12 @@
 namespace driftc::passes {
 namespace {
 
-// Groups with fewer channels than this on either side leave most of a GEMM tile empty.
-constexpr std::int64_t kGemmChannels = 8;
 constexpr std::int64_t kMinMatmulSlice = 32;
 
 ir::Algorithm algorithm_for(const ir::Graph& graph, const ir::Node& node) {
   switch (node.op) {
     case ir::Op::kConv2d: {
-      const ir::Shape& weights = graph.value(node.operands[1]).type.shape;
-      const std::int64_t groups = node.integer("groups");
-      const bool thin =
-          groups > 1 && (weights[1] < kGemmChannels || weights[0] / groups < kGemmChannels);
-      return thin ? ir::Algorithm::kDirect : ir::Algorithm::kImplicitGemm;
+      return ir::thin_groups(graph, node) ? ir::Algorithm::kDirect : ir::Algorithm::kImplicitGemm;
     }
     case ir::Op::kConv1x1Matmul:
     case ir::Op::kMatmul:
@@ -125,7 +119,7 @@ ir::Kernel wrap(const ir::Graph& graph, const ir::Node& node, bool channels_last
     return kernel;
   }
   if (!kernel.contract.order) return kernel;
-  if (!ir::supports_order(kernel.algorithm, *kernel.contract.order)) {
+  if (!kernel_has_order(context, kernel.algorithm, *kernel.contract.order)) {
     PassContext defaults = context;
     defaults.eager_order.reset();
     kernel.contract = eager_contract(graph, node, defaults);

@@ -36,7 +36,11 @@ bool can_follow(const ir::Graph& graph, ir::ValueId value, const ir::Node& next,
   if (type.shape != result.shape) return false;
   const auto dtype = uniform_dtype(graph, next);
   if (!dtype || *dtype != type.dtype) return false;
-  return *dtype == ir::DType::kF32 || !context.options.on("fuse-epilogue.f32-only");
+  // What is stored in another type is rounded on the way, and is a kernel's own end.
+  const ir::Precision store = next.kernel->contract.store;
+  if (store != graph.producer(value)->kernel->contract.store) return false;
+  return (*dtype == ir::DType::kF32 && store == ir::Precision::kF32) ||
+         !context.options.on("fuse-epilogue.f32-only");
 }
 
 }  // namespace

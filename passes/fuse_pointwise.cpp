@@ -25,6 +25,7 @@ Result<ir::Graph> fuse_pointwise(const ir::Graph& graph, const PassContext& cont
     if (graph.value(node.result).type.shape != graph.value(into.result).type.shape) continue;
     if (!uniform_dtype(graph, node) || uniform_dtype(graph, node) != uniform_dtype(graph, into))
       continue;
+    if (node.kernel->contract.store != into.kernel->contract.store) continue;
     root[i] = group;
     if (merged_operand_count(graph, root, group) > kMaxOperands) root[i] = i;
   }

@@ -64,7 +64,11 @@ ir::Node merge(const ir::Graph& graph, const std::vector<std::uint32_t>& members
   }
   kernel.body.set_outputs({*kernel.body.find(graph.value(root.result).name)});
   const ir::DType dtype = graph.value(root.result).type.dtype;
-  if (emulate_casts) kernel.contract.inner = precision_of(dtype);
+  kernel.contract.store = root.kernel->contract.store;
+  if (emulate_casts) {
+    const ir::Precision store = kernel.contract.store;
+    kernel.contract.inner = store == ir::Precision::kF32 ? precision_of(dtype) : store;
+  }
   merged.kernel = std::make_shared<const ir::Kernel>(std::move(kernel));
   return merged;
 }

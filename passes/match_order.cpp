@@ -25,6 +25,23 @@ ir::NumericContract eager_contract_of_kernel(const ir::Kernel& kernel, const Pas
   if (node == nullptr) node = &kernel.body.nodes().back();
   ir::NumericContract contract = eager_contract(kernel.body, *node, context);
   contract.inner = kernel.contract.inner;
+  const ir::PrecisionPlan& plan = context.eager_precision;
+  if (plan.plain()) return contract;
+  const ir::Graph& source = *context.source;
+  const auto stored = ir::stored_precisions(source, plan);
+  const auto id_of = [&](const std::string& value) -> std::optional<ir::NodeId> {
+    const auto found = source.find(value);
+    return found ? source.value(*found).producer : std::nullopt;
+  };
+  // The source node whose sum this is, and the one whose value the kernel stores.
+  for (const std::string& name : node->from)
+    if (const auto id = id_of(name); id && ir::info(source.node(*id).op).default_order) {
+      ir::set_precision(contract, source, source.node(*id),
+                        ir::planned(plan, source.node(*id), std::span(&name, 1)), plan.mma_arch);
+      break;
+    }
+  if (const auto id = id_of(kernel.body.value(kernel.body.outputs()[0]).name))
+    contract.store = stored[id->index];
   return contract;
 }
 
@@ -36,7 +53,7 @@ Result<ir::Graph> match_order(const ir::Graph& graph, const PassContext& context
     kernel.contract = eager_contract_of_kernel(kernel, context);
     if (!kernel.contract.order) return true;
     for (ir::Algorithm algorithm : algorithms_for(kernel, ir::reduction_node(kernel.body)->op)) {
-      if (!ir::supports_order(algorithm, *kernel.contract.order)) continue;
+      if (!kernel_has_order(context, algorithm, *kernel.contract.order)) continue;
       // Tiles are laid out for a walk; another order keeps them only along the same one.
       const bool keeps =
           algorithm == kernel.algorithm && before->walk == kernel.contract.order->walk;

@@ -18,6 +18,7 @@
 
 #include "ir/graph.h"
 #include "ir/kernel.h"
+#include "ir/precision.h"
 
 namespace driftc::passes {
 
@@ -66,6 +67,8 @@ struct PassContext {
   Evaluator evaluate;                 // empty: fold-constants does nothing
   int sm_count = 132;                 // of the device profile
   std::optional<ir::ReductionOrder> eager_order;  // --eager-order; empty: each op's default
+  ir::PrecisionPlan precision;                    // --precision: of the compiled arm
+  ir::PrecisionPlan eager_precision;              // of the eager arm
   std::vector<std::string> fallback;              // --fallback: source nodes that stay eager
   bool match_order = false;                       // match-order will run; set by run_pipeline
   Options options;

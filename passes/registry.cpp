@@ -20,6 +20,7 @@
 #include "passes/fuse_pointwise.h"
 #include "passes/layout_channels_last.h"
 #include "passes/match_order.h"
+#include "passes/precision.h"
 #include "passes/split_k.h"
 
 namespace driftc::passes {
@@ -62,7 +63,6 @@ constexpr Presets kDefaultAndAll{false, true, true}, kAll{false, false, true};
 
 // name, what it does,
 // phase, effect, when it has that effect, Inductor's name, presets, options, function.
-// precision has its place between conv1x1-as-matmul and split-k.
 // clang-format off
 constexpr std::array kPasses = {
     PassInfo{"canonicalize",
@@ -88,6 +88,9 @@ constexpr std::array kPasses = {
              "convolutions as direct sums, implicit GEMM, im2col, Winograd F(2,3) or F(4,3)",
              P::kKernel, E::kChangesAlgorithm, "BitExact between direct, implicit_gemm and im2col",
              "cuDNN engine, max_autotune", kAll, kChooseAlgorithm, choose_algorithm},
+    PassInfo{"precision",
+             "--precision: tf32, f16/bf16 autocast or f64, by the op as it stands",
+             P::kKernel, E::kChangesPrecision, "", "allow_tf32, autocast", {}, {}, precision},
     PassInfo{"split-k", "long reductions in slices that run side by side",
              P::kKernel, E::kReassociates, "", "split-K", kAll, kSplitK, split_k},
     PassInfo{"fuse-pointwise", "chains of add, sub, mul, div, relu, clip, batch_norm in one kernel",

@@ -36,6 +36,13 @@ std::vector<std::string> merge_from(const ir::Graph& source,
   return names;
 }
 
+bool kernel_has_order(const PassContext& context, ir::Algorithm algorithm,
+                      const ir::ReductionOrder& order) {
+  return ir::supports_order(algorithm, order) &&
+         (order.arith != ir::Arith::kMma || algorithm == ir::Algorithm::kInterpreter ||
+          order.mma.arch == context.precision.mma_arch);
+}
+
 bool stays_eager(const PassContext& context, const std::vector<std::string>& from) {
   return std::any_of(from.begin(), from.end(), [&](const std::string& name) {
     return std::find(context.fallback.begin(), context.fallback.end(), name) !=

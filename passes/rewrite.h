@@ -18,6 +18,11 @@ std::vector<std::string> merge_from(const ir::Graph& source,
 // Whether --fallback names one of the source nodes: no pass may merge or change such a node.
 bool stays_eager(const PassContext& context, const std::vector<std::string>& from);
 
+// Whether a kernel on the context's device can compute the order: ir::supports_order, and for an
+// mma order the device's own tensor cores.
+bool kernel_has_order(const PassContext& context, ir::Algorithm algorithm,
+                      const ir::ReductionOrder& order);
+
 // The f32 (or f64) bits of a constant operand; empty when it is not a constant.
 std::optional<ir::Tensor> constant_tensor(const ir::Graph& graph, ir::ValueId value);
 // `wanted`, or a variant of it that neither graph uses: the name of a new value while `made` is

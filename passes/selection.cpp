@@ -124,6 +124,7 @@ Result<PassSelection> select_passes(const SelectionRequest& request,
   Switches switches(table);
   switches.set_where([&](const PassInfo& pass) { return enabled_in(pass, selection.mode); });
   if (request.fallback_named) DRIFTC_CHECK(switches.set("fallback", true));
+  if (request.precision_named) DRIFTC_CHECK(switches.set("precision", true));
   if (!request.passes.empty()) DRIFTC_CHECK(apply_list(request.passes, switches));
   selection.enabled = switches.enabled();
   if (request.fallback_named && !selection.has("fallback")) {
@@ -134,6 +135,15 @@ Result<PassSelection> select_passes(const SelectionRequest& request,
       selection.enabled = switches.enabled();
     }
   }
+  if (request.precision_named && !selection.has("precision")) {
+    const auto words = words_of(request.passes);
+    if (std::ranges::find(words, "-precision") == words.end()) {
+      DRIFTC_CHECK(switches.set("precision", true));
+      selection.enabled = switches.enabled();
+    }
+  }
+  if (selection.has("precision") && !request.precision_named)
+    selection.notes.push_back("precision has no effect without --precision P");
   for (const std::string& text : request.sets) {
     const std::string pass = text.substr(0, text.find('.'));
     if (!selection.has(pass))

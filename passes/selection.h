@@ -21,6 +21,7 @@ struct SelectionRequest {
   std::string passes = {};             // "": the mode's
   std::vector<std::string> sets = {};  // PASS.OPTION=VALUE
   bool fallback_named = false;         // --fallback was given: the pass `fallback` is on
+  bool precision_named = false;        // --precision was given: the pass `precision` is on
 };
 
 struct PassSelection {

@@ -54,13 +54,18 @@ Result<ir::Schedule> schedule_with_block(const ir::Kernel& kernel, int block_m, 
   schedule.block_n = block_n;
   schedule.block_k = block_k;
   schedule.vector = block_n % 4 == 0 ? 4 : 1;
-  auto first = ir::check_schedule(kernel.algorithm, schedule);
+  const ir::ReductionOrder& order = *kernel.contract.order;
+  const auto check = [&] {
+    return order.arith == ir::Arith::kMma ? ir::check_mma_schedule(schedule, order.mma)
+                                          : ir::check_schedule(kernel.algorithm, schedule);
+  };
+  auto first = check();
   if (first.ok()) return schedule;
   for (int m : {4, 8, 2, 1, 16})
     for (int n : {4, 8, 2, 1, 16}) {
       schedule.thread_m = m;
       schedule.thread_n = n;
-      if (ir::check_schedule(kernel.algorithm, schedule).ok()) return schedule;
+      if (check().ok()) return schedule;
     }
   return first.error();
 }

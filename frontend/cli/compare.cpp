@@ -71,6 +71,15 @@ CompareView make_view(const Arguments& arguments, const PairSettings& settings,
   for (const auto& [key, value] : settings.selection.options.values())
     view.pass_options.emplace_back(key, value);
   view.fallback = settings.fallback;
+  const ir::PrecisionPlan &plan = settings.precision, &eager = settings.eager_precision;
+  view.conv_precision = ir::name_of(plan.conv);
+  view.matmul_precision = ir::name_of(plan.matmul);
+  for (const auto& [node, precision] : plan.nodes)
+    view.node_precision += fmt::format("{}{}={}", view.node_precision.empty() ? "" : ",", node,
+                                       ir::name_of(precision));
+  if (!eager.plain())
+    view.eager_precision =
+        eager.conv == eager.matmul ? std::string(ir::name_of(eager.conv)) : ir::to_string(eager);
   view.device = settings.device.name;
   view.executor = settings.selection.mode == passes::Mode::kEager ? "interpreter" : "ptx";
   view.allowed = rules.allowed;
@@ -132,10 +141,6 @@ Result<std::vector<SweepPoint>> sweep_points(const std::string& what,
   if (what == "tiles") return tiles_sweep(settings);
   if (what.starts_with("orders=")) {
     DRIFTC_TRY(orders, ir::parse_order_list(what.substr(7)));
-    for (const ir::ReductionOrder& order : orders)
-      if (order.arith == ir::Arith::kMma)
-        return input_error(
-            fmt::format("--sweep: this build replays no tensor-core order ({})", to_string(order)));
     return orders_sweep(settings, orders);
   }
   return input_error(fmt::format("unknown sweep '{}'", what),

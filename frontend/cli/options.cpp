@@ -23,6 +23,9 @@ constexpr std::array kCompileRows = {
               "none,+NAME"},
     OptionRow{"--set", "PASS.OPTION=VALUE", "an option of a pass; `driftc passes` lists them",
               true},
+    OptionRow{"--precision", "P",
+              "of both arms: f32, tf32[:rna|:trunc], f16 or bf16 (autocast), f64, pytorch "
+              "(conv=tf32,matmul=f32), or conv=P,matmul=P,NODE=P; NODE=P is the compiled arm's"},
     OptionRow{"--fallback", "NODE,...", "nodes that stay in the interpreter (a graph break)"},
     OptionRow{"--executor", "WHERE",
               "where kernels run: auto, ptx (the PTX executor on this CPU) or cuda"},
@@ -41,6 +44,7 @@ constexpr std::array kScheduleRows = {
               "refuse kernels whose result can change from run to run (atomics)"}};
 
 constexpr std::array kEagerRows = {
+    OptionRow{"--eager-precision", "P", "precision of the eager arm alone, as --precision"},
     OptionRow{"--eager-order", "ORDER",
               "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "
               "replay what the kernels declare, which must be identical"}};

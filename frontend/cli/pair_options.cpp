@@ -34,10 +34,6 @@ Result<void> set_eager_order(const Arguments& arguments, PairSettings& settings)
     return {};
   }
   DRIFTC_TRY(order, ir::parse_order(*text));
-  if (order.arith == ir::Arith::kMma)
-    return input_error(
-        fmt::format("--eager-order {}: this build replays no tensor-core order", *text),
-        "an order of fma, muladd, add, kahan or f64");
   settings.eager_order = order;
   return {};
 }
@@ -63,11 +59,22 @@ Result<PairSettings> pair_settings(const Arguments& arguments) {
     settings.fallback = list;
     request.fallback_named = true;
   }
+  if (const std::optional<std::string> text = arguments.value("--precision")) {
+    DRIFTC_TRY(plan, ir::parse_precision_plan(*text, "--precision"));
+    settings.precision = settings.eager_precision = plan;
+    settings.eager_precision.nodes.clear();
+    request.precision_named = true;
+  }
+  if (const std::optional<std::string> text = arguments.value("--eager-precision")) {
+    DRIFTC_TRY(plan, ir::parse_precision_plan(*text, "--eager-precision"));
+    settings.eager_precision = plan;
+  }
   DRIFTC_TRY(selection, passes::select_passes(request));
   settings.selection = selection;
   DRIFTC_TRY(device,
              runtime::device_profile(arguments.value_or("--device", runtime::kDefaultDevice)));
   settings.device = device;
+  settings.precision.mma_arch = settings.eager_precision.mma_arch = device.mma_arch;
   DRIFTC_CHECK(check_executor(arguments));
   DRIFTC_CHECK(set_eager_order(arguments, settings));
   settings.deterministic = arguments.has("--deterministic");
@@ -87,6 +94,12 @@ Result<void> check_against(const ir::Graph& graph, const PairSettings& settings)
     if (std::find(names.begin(), names.end(), name) == names.end())
       return input_error(fmt::format("--fallback: the model has no node '{}'", name),
                          name_hint(name, names));
+  for (const ir::PrecisionPlan* plan : {&settings.precision, &settings.eager_precision})
+    for (const auto& [name, precision] : plan->nodes)
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        return input_error(fmt::format("--precision {}={}: the model has no node '{}'", name,
+                                       ir::name_of(precision), name),
+                           name_hint(name, names));
   if (settings.eager_order &&
       std::none_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
         return ir::order_fits(node.op, *settings.eager_order);

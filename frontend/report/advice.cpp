@@ -35,7 +35,11 @@ constexpr std::array kGovernors = {
     Governor{CauseKind::kIntermediateRounding, "", "fuse-pointwise", "fuse-pointwise"},
     Governor{CauseKind::kIntermediateRounding, "", "fuse-epilogue", "fuse-epilogue"},
     Governor{CauseKind::kAlgorithm, "", "choose-algorithm", "choose-algorithm"},
-    Governor{CauseKind::kAccumulator, "", "choose-tiling", "choose-tiling.accumulate"}};
+    Governor{CauseKind::kIntermediateRounding, "", "precision", "--precision"},
+    Governor{CauseKind::kInputRounding, "", "precision", "--precision"},
+    Governor{CauseKind::kAccumulator, "f64", "choose-tiling", "choose-tiling.accumulate"},
+    Governor{CauseKind::kAccumulator, "kahan", "choose-tiling", "choose-tiling.accumulate"},
+    Governor{CauseKind::kAccumulator, "", "precision", "--precision"}};
 
 constexpr std::size_t kPassesNamed = 3;  // a longer list is no advice
 

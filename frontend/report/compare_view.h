@@ -19,9 +19,12 @@ struct CompareView {
       pass_options;                         // set by --set: "pass.option", value
   std::vector<std::string> fallback;        // asked for by --fallback
   std::optional<std::int64_t> weight_seed;  // of --reseed-weights
-  std::string device, executor;             // "h200"; "ptx" or "interpreter"
-  std::string reference = "f64";            // "" when the arm did not run
-  std::string compiler;                     // "nvrtc 13.0", "recorded", ""
+  std::string conv_precision = "f32", matmul_precision = "f32";  // of the compiled arm
+  std::string node_precision;           // "NODE=f64", "" when no node was named
+  std::string eager_precision = "f32";  // "f32", or "conv=tf32:rna,matmul=f32"
+  std::string device, executor;         // "h200"; "ptx" or "interpreter"
+  std::string reference = "f64";        // "" when the arm did not run
+  std::string compiler;                 // "nvrtc 13.0", "recorded", ""
   std::vector<std::string> allowed;
   int exit_code = 0;
   std::vector<std::string> failures;  // why the exit code is 1, one sentence each

@@ -368,6 +368,12 @@ std::string heading(const PairReport& report, const CompareView& view, const Tex
     out += fmt::format("input     {} {} from {}\n", shortened(input.name, kNameWidth),
                        ir::to_string(input.type), printable(input.source));
   out += fmt::format("eager     interpreter, op by op{}order {}\n", dot, report.eager_order);
+  const bool plain = view.conv_precision == "f32" && view.matmul_precision == "f32" &&
+                     view.node_precision.empty() && view.eager_precision == "f32";
+  if (!plain)
+    out += fmt::format("precision conv {}, matmul {}{}{}{}eager {}\n", view.conv_precision,
+                       view.matmul_precision, view.node_precision.empty() ? "" : ", ",
+                       printable(view.node_precision), dot, view.eager_precision);
   if (view.executor == "interpreter") {
     out += "compiled  interpreter (mode eager)\n\n";
     return out;

@@ -42,6 +42,8 @@ std::string step_text(const TreeStep& step, const SumTrace& trace, const SumOper
       return prefix + "start";
     case TreeStep::Kind::kLeaf:
       return prefix + "+ " + position_text(step.position, operands);
+    case TreeStep::Kind::kBlock:
+      return prefix + fmt::format("= block of {}", step.position);
     case TreeStep::Kind::kAdd:
       return fmt::format("s{} + s{}", step.chain, step.from);
     case TreeStep::Kind::kFinish:
@@ -58,6 +60,11 @@ std::vector<Visibility> visibilities(const SumTrace& trace) {
   std::size_t place = 0;  // within the chain
   for (const TreeStep& step : trace.steps) {
     if (step.kind == TreeStep::Kind::kStart) place = 0;
+    // Blocks of a long chain are folded with the leaves around them.
+    if (step.kind == TreeStep::Kind::kBlock && !out.empty()) {
+      out.push_back(out.back());
+      continue;
+    }
     if (step.kind != TreeStep::Kind::kLeaf) {
       out.push_back(Visibility::kAlways);
       continue;
@@ -102,6 +109,10 @@ std::string tree_text(const SumOperands& operands, const SumTrace& left, const S
   if (operands.products)
     out += fmt::format("  \"+ {}\" adds the product at {}\n", e.r * e.s == 1 ? "k" : "c,r,s",
                        e.r * e.s == 1 ? "position k" : "channel c, kernel row r, kernel column s");
+  if (left.order.arith == ir::Arith::kMma || right.order.arith == ir::Arith::kMma)
+    out +=
+        "  \"= block of n\" adds the n products before it at once: aligned, truncated, rounded "
+        "once\n";
   out += "\n";
 
   const std::size_t rows = std::max(left.steps.size(), right.steps.size());

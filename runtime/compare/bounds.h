@@ -20,7 +20,7 @@
 #include "ir/winograd.h"
 #include "runtime/numeric/hypothesis.h"
 #include "runtime/numeric/sum_problem.h"
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 #include "runtime/thread_pool.h"
 
 namespace driftc::runtime::compare {

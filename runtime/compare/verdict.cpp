@@ -68,6 +68,11 @@ ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContr
       }
       break;
     case ContractPart::kIn:
+      // A tensor core takes operands of its format only: other operands mean eager's arithmetic.
+      if (target.in != donor.in && order != nullptr && order->arith == ir::Arith::kMma) {
+        order->arith = donor.order->arith;
+        order->mma = donor.order->mma;
+      }
       target.in = donor.in;
       break;
     case ContractPart::kAcc:
@@ -75,6 +80,9 @@ ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContr
       break;
     case ContractPart::kInner:
       target.inner = donor.inner;
+      break;
+    case ContractPart::kStore:
+      target.store = donor.store;
       break;
     case ContractPart::kContract:
       target.contract = donor.contract;
@@ -128,6 +136,9 @@ std::optional<PartDifference> difference(const ir::NumericContract& eager,
     case ContractPart::kInner:
       return PartDifference{CauseKind::kIntermediateRounding,
                             named("inner", ir::name_of(eager.inner), ir::name_of(compiled.inner))};
+    case ContractPart::kStore:
+      return PartDifference{CauseKind::kIntermediateRounding,
+                            named("store", ir::name_of(eager.store), ir::name_of(compiled.store))};
     case ContractPart::kContract:
       return PartDifference{CauseKind::kContraction,
                             named("contract", on_off(eager.contract), on_off(compiled.contract))};

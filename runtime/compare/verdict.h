@@ -60,6 +60,7 @@ enum class ContractPart : std::uint8_t {
   kIn,
   kAcc,
   kInner,
+  kStore,
   kContract,
   kFtz,
   kFold,
@@ -68,8 +69,8 @@ enum class ContractPart : std::uint8_t {
 inline constexpr ContractPart kContractParts[] = {
     ContractPart::kAssociation, ContractPart::kBiasPoint, ContractPart::kArithmetic,
     ContractPart::kIn,          ContractPart::kAcc,       ContractPart::kInner,
-    ContractPart::kContract,    ContractPart::kFtz,       ContractPart::kFold,
-    ContractPart::kTransform};
+    ContractPart::kStore,       ContractPart::kContract,  ContractPart::kFtz,
+    ContractPart::kFold,        ContractPart::kTransform};
 
 // `target` with one part taken from `donor`.
 ir::NumericContract with_part(ir::NumericContract target, const ir::NumericContract& donor,

@@ -54,9 +54,31 @@ ir::Tensor convolve(const OpCall& call, const SumSettings& settings) {
 
 }  // namespace
 
+bool stores_before_bias(const OpCall& call, const SumSettings& settings) {
+  return call.contract.store != ir::Precision::kF32 && call.operands.size() == 3 &&
+         settings.bias == ir::BiasPoint::kStored && call.operand(0).dtype() == ir::DType::kF32;
+}
+
+ir::Tensor add_stored_bias(const ir::Tensor& sum, const OpCall& call) {
+  const ir::Precision store = call.contract.store;
+  ir::Tensor out = rounded_to(sum, store, call.context.pool);
+  const ir::Tensor addend = rounded_to(call.operand(2), store, call.context.pool);
+  const auto values = out.data_mut<float>();
+  const std::int64_t channels = out.shape()[1], pixels = out.shape()[2] * out.shape()[3];
+  for (std::int64_t i = 0; i < out.elements(); ++i) {
+    float& v = values[static_cast<std::size_t>(i)];
+    v = canonical(add_rn(v, addend.data<float>()[static_cast<std::size_t>(i / pixels % channels)]));
+  }
+  return out;
+}
+
 ir::Tensor evaluate_conv(const OpCall& call) {
   if (call.contract.transform.m != 0) return evaluate_winograd(call);
   const SumSettings settings = sum_settings(call);
+  if (stores_before_bias(call, settings)) {
+    const OpCall sum{call.graph, call.node, call.operands.first(2), call.contract, call.context};
+    return add_stored_bias(evaluate_conv(sum), call);
+  }
   if (call.operand(0).dtype() == ir::DType::kF64) return convolve<double, double>(call, settings);
   return settings.wide ? convolve<double, float>(call, settings)
                        : convolve<float, float>(call, settings);

@@ -90,7 +90,8 @@ class TransposedSums {
                                      {padded.get(), static_cast<std::size_t>(leaves)},
                                      call_.context.atomic_seed, sizeof(T) == 8);
       const SumRows<T> rows{packed_.data(), groups_, w_[1], w_[1] * leaves, leaves, 1};
-      const SumEngine<T> engine(plan, settings_.arith, settings_.flush, rows, call_.context.pool);
+      const SumEngine<T> engine(plan, settings_.arith, settings_.flush, rows, call_.context.pool,
+                                sizeof(T) == 4 ? settings_.mma : std::nullopt);
       std::vector<Pixel> pixels;
       for (std::int64_t n = 0; n < x_[0]; ++n)
         for (std::int64_t p : positions) pixels.push_back({n, p});
@@ -164,6 +165,10 @@ ir::Tensor transposed(const OpCall& call, const SumSettings& settings) {
 
 ir::Tensor evaluate_conv_transpose(const OpCall& call) {
   const SumSettings settings = sum_settings(call);
+  if (stores_before_bias(call, settings)) {
+    const OpCall sum{call.graph, call.node, call.operands.first(2), call.contract, call.context};
+    return add_stored_bias(evaluate_conv_transpose(sum), call);
+  }
   if (call.operand(0).dtype() == ir::DType::kF64) return transposed<double, double>(call, settings);
   return settings.wide ? transposed<double, float>(call, settings)
                        : transposed<float, float>(call, settings);

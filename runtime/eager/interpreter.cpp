@@ -14,6 +14,8 @@ ir::NumericContract eager_contract(const ir::Node& node,
                                    const std::optional<ir::ReductionOrder>& wanted) {
   ir::NumericContract contract;
   contract.order = ir::eager_order(node, wanted);
+  if (contract.order && contract.order->arith == ir::Arith::kMma)
+    contract.in = ir::operand_precision(contract.order->mma);
   return contract;
 }
 
@@ -106,6 +108,14 @@ SumSettings sum_settings(const OpCall& call) {
            contract.in == ir::Precision::kF64;
   s.flush = contract.ftz;
   s.in = contract.in;
+  if (s.order.arith == ir::Arith::kMma) {
+    const auto core = tensor_core(s.order.mma);
+    DRIFTC_ASSERT(core.has_value(), "an mma order names a tensor core that exists");
+    s.mma = MmaUnit{*core, s.order.mma.k()};
+    // The unit takes nothing wider than its format.
+    if (s.in == ir::Precision::kF32) s.in = ir::operand_precision(s.order.mma);
+    s.flush = false;
+  }
   return s;
 }
 
@@ -158,6 +168,13 @@ SumOperand<T>::SumOperand(const ir::Tensor& tensor, ir::Precision precision, Thr
       convert(from, owned_.data(), pool, [](float v) { return bf16_to_f32(f32_to_bf16_rne(v)); });
       break;
   }
+}
+
+ir::Tensor rounded_to(const ir::Tensor& tensor, ir::Precision precision, ThreadPool& pool) {
+  const SumOperand<float> values(tensor, precision, pool);
+  ir::Tensor out(ir::DType::kF32, tensor.shape());
+  std::copy_n(values.data(), out.elements(), out.data_mut<float>().data());
+  return out;
 }
 
 template class SumOperand<float>;

@@ -79,7 +79,8 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Matrix<T> a, Matri
   rows.rows = m;
   rows.row_stride = a.row_stride;
   rows.position_stride = a.column_stride;
-  const SumEngine<T> engine(plan, settings.arith, settings.flush, rows, context.pool);
+  const SumEngine<T> engine(plan, settings.arith, settings.flush, rows, context.pool,
+                            sizeof(T) == 4 ? settings.mma : std::nullopt);
   const Scratch<T> buffer = column_buffer(b, k, n, context.pool);
   std::vector<std::int64_t> offsets;
   for (std::int64_t p = 0; p < k; ++p) offsets.push_back(p * n);

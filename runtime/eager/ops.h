@@ -8,6 +8,7 @@
 #include "ir/support/round.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/sums/parallel.h"
+#include "runtime/sums/sum_engine.h"
 #include "runtime/sums/sum_plan.h"
 
 namespace driftc::runtime {
@@ -63,12 +64,21 @@ inline T flushed(T x) {
 struct SumSettings {
   ir::ReductionOrder order;
   SumArith arith = SumArith::kFma;
-  bool wide = false;   // chains and combinations in f64
-  bool flush = false;  // f32 chains flush subnormals
+  bool wide = false;           // chains and combinations in f64
+  bool flush = false;          // f32 chains flush subnormals
+  std::optional<MmaUnit> mma;  // chains of an mma order; not in the f64 arm
   ir::Precision in = ir::Precision::kF32;
   ir::BiasPoint bias = ir::BiasPoint::kStored;
 };
 SumSettings sum_settings(const OpCall& call);
+
+// A convolution stored in 16 bits rounds its sum before a bias of the same type is added:
+// add_rn(store(sum), store(bias)) per channel, where the order says bias.stored.
+bool stores_before_bias(const OpCall& call, const SumSettings& settings);
+ir::Tensor add_stored_bias(const ir::Tensor& sum, const OpCall& call);
+
+// f32 values rounded to a type, in f32.
+ir::Tensor rounded_to(const ir::Tensor& tensor, ir::Precision precision, ThreadPool& pool);
 
 // The tensor's elements as T, rounded to `precision` first (products' operands). Borrows where it
 // can.

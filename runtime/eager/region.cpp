@@ -28,6 +28,12 @@ std::vector<int> live_uses(const ir::Graph& graph) {
 
 bool is_floating(ir::DType dtype) { return dtype != ir::DType::kI64; }
 
+// The result of a node as the contract stores it.
+ir::Tensor stored(ir::Tensor tensor, ir::Precision store, const EvalContext& context) {
+  if (store == ir::Precision::kF32 || tensor.dtype() != ir::DType::kF32) return tensor;
+  return rounded_to(tensor, store, context.pool);
+}
+
 }  // namespace
 
 struct Evaluator::Plan {
@@ -111,6 +117,11 @@ Evaluator::Plan Evaluator::plan(ir::NodeId id) const {
 
 ir::Tensor Evaluator::run(ir::NodeId id, const Plan& plan,
                           std::span<const ir::Tensor> operands) const {
+  return stored(computed(id, plan, operands), recipes_[id.index].contract.store, context_);
+}
+
+ir::Tensor Evaluator::computed(ir::NodeId id, const Plan& plan,
+                               std::span<const ir::Tensor> operands) const {
   const ir::Node& node = graph_.node(id);
   const ir::NumericContract& contract = recipes_[id.index].contract;
   switch (plan.kind) {
@@ -242,8 +253,11 @@ ir::Tensor evaluate_kernel(const ir::Node& node, std::span<const ir::Tensor> ope
   const ir::DType arm = !operands.empty() && operands[0].dtype() == ir::DType::kF64
                             ? ir::DType::kF64
                             : ir::DType::kF32;
-  Evaluator evaluator(body, std::vector<Recipe>(body.node_count(), {node.kernel->contract, 0}),
-                      context, arm);
+  std::vector<Recipe> recipes(body.node_count(), {node.kernel->contract, 0});
+  for (std::size_t i = 0; i < recipes.size(); ++i)
+    if (body.nodes()[i].result != body.outputs()[0])
+      recipes[i].contract.store = node.kernel->contract.inner;
+  Evaluator evaluator(body, std::move(recipes), context, arm);
   DRIFTC_ASSERT(operands.size() == body.inputs().size(), "a kernel's inputs are its operands");
   for (std::size_t i = 0; i < operands.size(); ++i) evaluator.know(body.inputs()[i], operands[i]);
   return evaluator.value(body.outputs()[0]);

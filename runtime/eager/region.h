@@ -64,6 +64,8 @@ class Evaluator {
   struct Plan;
   Plan plan(ir::NodeId node) const;
   ir::Tensor run(ir::NodeId node, const Plan& plan, std::span<const ir::Tensor> operands) const;
+  ir::Tensor computed(ir::NodeId node, const Plan& plan,
+                      std::span<const ir::Tensor> operands) const;
   std::vector<ir::NodeId> cone(ir::ValueId value, const std::function<bool(ir::ValueId)>& is_known,
                                std::vector<ir::ValueId>* reads) const;
   ir::Tensor in_arm(const ir::Tensor& tensor) const;

@@ -60,7 +60,8 @@ class Runner {
     rows.rows = sums_.channels_out / sums_.groups;
     rows.group_stride = rows.rows * positions;
     rows.row_stride = positions;
-    return SumEngine<T>(plan, settings_.arith, settings_.flush, rows, context_.pool);
+    return SumEngine<T>(plan, settings_.arith, settings_.flush, rows, context_.pool,
+                        sizeof(T) == 4 ? settings_.mma : std::nullopt);
   }
   void run_columns(const SumEngine<T>& engine, const WindowColumns<T>& window_columns) {
     std::vector<std::int64_t> offsets;

@@ -40,6 +40,7 @@ class Binder {
       BoundBlock block;
       block.code.reserve(b.code.size());
       for (const Inst& i : b.code) block.code.push_back(bind_inst(i));
+      group_mma(block.code);
       if (b.condition != kNoReg) block.condition = place(b.condition);
       out_.blocks.push_back(std::move(block));
     }
@@ -47,6 +48,16 @@ class Binder {
   }
 
  private:
+  // mma instructions that follow each other run as one step: their fragments are expanded once.
+  static void group_mma(std::vector<BoundInst>& code) {
+    for (std::size_t i = 0; i < code.size();) {
+      std::size_t end = i;
+      while (end < code.size() && code[end].mma) ++end;
+      if (end > i) code[i].mma_run = static_cast<std::uint32_t>(end - i);
+      i = std::max(end, i + 1);
+    }
+  }
+
   Place place(Reg r) const {
     const RegInfo& info = p_.code.regs[r];
     int kind = info.kind == RegKind::kW ? 0 : info.kind == RegKind::kL ? 1 : 2;
@@ -66,6 +77,8 @@ class Binder {
     b.plain = is_plain(i.op);
     if (b.plain)
       b.fn = plain_functions()[static_cast<std::size_t>(i.op)];
+    else if (i.op == Op::kMma || i.op == Op::kLoadMatrix)
+      b.fn = mma_function(i.op);
     else
       b.fn = memory_function(i.op);
     for (std::uint8_t d = 0; d < i.destinations; ++d) b.dst[d] = place(i.dst[d]);
@@ -76,6 +89,7 @@ class Binder {
       b.guard_negated = i.guard_negated;
       b.guard = place(i.guard);
     }
+    if (i.op == Op::kMma) b.mma = &p_.mma_shapes[static_cast<std::size_t>(i.imm)];
     if (i.op == Op::kRegion) b.region = out_.regions[static_cast<std::size_t>(i.imm)].get();
     return b;
   }

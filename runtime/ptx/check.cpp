@@ -16,7 +16,8 @@ constexpr std::uint32_t kAllLanes = 0xFFFF;
 std::uint32_t narrowest(const Code& code) {
   std::uint32_t bytes = 4;
   auto look = [&](const Inst& i) {
-    const bool memory = i.op == Op::kLoad || i.op == Op::kStore || i.op == Op::kAtomic;
+    const bool memory =
+        i.op == Op::kLoad || i.op == Op::kLoadMatrix || i.op == Op::kStore || i.op == Op::kAtomic;
     if (memory && (i.memory.space == Space::kShared || i.memory.space == Space::kNone))
       bytes = std::min<std::uint32_t>(bytes, i.memory.bytes);
   };
@@ -296,15 +297,19 @@ void Checker::mixed_access(const BoundInst& in, std::uint32_t lane, std::uint64_
 
 void Checker::access(const BoundInst& in, std::uint32_t first, std::uint32_t last) {
   const Inst& i = *in.inst;
-  const Access how = i.op == Op::kLoad    ? Access::kRead
-                     : i.op == Op::kStore ? Access::kWrite
-                                          : Access::kAtomic;
+  const bool matrix = i.op == Op::kLoadMatrix;
+  const Access how = i.op == Op::kLoad || matrix ? Access::kRead
+                     : i.op == Op::kStore        ? Access::kWrite
+                                                 : Access::kAtomic;
   const std::uint32_t bytes =
-      std::uint32_t{i.memory.bytes} * (how == Access::kAtomic ? 1 : i.memory.count);
+      std::uint32_t{i.memory.bytes} * (how == Access::kAtomic || matrix ? 1 : i.memory.count);
   const bool shared = i.memory.space == Space::kShared;
   const bool tracked = shared || i.memory.space == Space::kNone || i.memory.space == Space::kGlobal;
   for (std::uint32_t g = first; g < last; ++g) {
-    const std::uint32_t lanes = in.uniform ? frame_.active[g] : lanes_of(in, g);
+    std::uint32_t lanes = in.uniform ? frame_.active[g] : lanes_of(in, g);
+    // The first eight threads per matrix of a warp give its rows' addresses.
+    if (matrix && 8u * i.memory.count < 32)
+      lanes &= 8u * i.memory.count < 16 ? (g % 2 == 0 ? 0xFFu : 0u) : (g % 2 == 0 ? 0xFFFFu : 0u);
     if (i.guard != kNoReg) require(i.guard, in, g, frame_.active[g], how);
     if (lanes == 0) continue;
     for (std::uint8_t s = 0; s < i.sources; ++s) require(i.src[s], in, g, lanes, how);
@@ -346,7 +351,12 @@ void Checker::access(const BoundInst& in, std::uint32_t first, std::uint32_t las
 
 void Checker::before(const BoundInst& in, std::uint32_t first, std::uint32_t last) {
   const Op op = in.inst->op;
-  if (op == Op::kLoad || op == Op::kStore || op == Op::kAtomic) {
+  // What an mma reads, others of the warp get: an undefined operand spoils a whole row or column.
+  if (op == Op::kMma)
+    for (std::uint32_t g = first; g < last; ++g)
+      for (std::uint8_t s = 0; s < in.sources; ++s)
+        require(in.inst->src[s], in, g, frame_.active[g], Access::kRead);
+  if (op == Op::kLoad || op == Op::kLoadMatrix || op == Op::kStore || op == Op::kAtomic) {
     if (in.uniform && in.guarded) {
       const bool on = *reinterpret_cast<const std::uint16_t*>(frame_.regs + in.guard.offset) & 1;
       if (on == in.guard_negated) return;

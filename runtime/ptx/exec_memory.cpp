@@ -528,6 +528,13 @@ void StoreShared(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       store_interleaved(in, f, g, reinterpret_cast<u32*>(f.shared + shared_address(a[0], in.imm)));
       continue;
     }
+    if (safe && m == kAll && in.memory.bytes == 4 && in.memory.count == 1) {
+      const u32* v = at<u32>(f, in.src[1]) + lane(g * kGroupLanes, in.src[1]);
+      const std::size_t step = in.src[1].mask == 0 ? 0 : 1;
+      for (std::size_t j = 0; j < kGroupLanes; ++j)  // in order: the last of equal addresses stays
+        std::memcpy(f.shared + shared_address(a[j], in.imm), v + step * j, 4);
+      continue;
+    }
     for (u32 rest = m; rest; rest &= rest - 1) {
       std::size_t j = static_cast<std::size_t>(std::countr_zero(rest)), i = g * kGroupLanes + j;
       s64 address = shared_address(a[j], in.imm);

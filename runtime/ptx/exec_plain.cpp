@@ -15,6 +15,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "ir/support/half.h"
 #include "ir/support/round.h"
 #include "runtime/ptx/frame.h"
 
@@ -718,6 +719,11 @@ EXEC(F64ToS32) { to_integer<s32, double>(in, f, g0, g1); }
 EXEC(F64ToU32) { to_integer<u32, double>(in, f, g0, g1); }
 EXEC(F64ToS64) { to_integer<s64, double>(in, f, g0, g1); }
 EXEC(F64ToU64) { to_integer<u64, double>(in, f, g0, g1); }
+LOOP1(F32ToTf32, u32, u32, bits_of(tf32_rna(float_of(a))))
+LOOP1(F32ToF16, u32, u32, u32{f32_to_f16_rne(float_of(a))})
+LOOP1(F32ToBf16, u32, u32, u32{f32_to_bf16_rne(float_of(a))})
+LOOP1(F16ToF32, u32, u32, bits_of(f16_to_f32(static_cast<u16>(a))))
+LOOP1(Bf16ToF32, u32, u32, a << 16)
 LOOP1(F32ToF64, double, float, canonical_of(static_cast<double>(a)))
 LOOP1(F64ToF32, float, double, canonical_of(static_cast<float>(a)))
 EXEC(SetpS32) { setp<s32>(in, f, g0, g1); }

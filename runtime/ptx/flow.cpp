@@ -132,7 +132,8 @@ bool only_returns(const Code& code, std::uint32_t b) {
 
 bool has_own_result_per_lane(const Inst& i) {
   return i.op == Op::kAtomic || i.op == Op::kShuffle || i.op == Op::kVote ||
-         i.op == Op::kActiveMask || (i.op == Op::kLoad && i.memory.space == Space::kLocal);
+         i.op == Op::kActiveMask || i.op == Op::kMma || i.op == Op::kLoadMatrix ||
+         (i.op == Op::kLoad && i.memory.space == Space::kLocal);
 }
 
 }  // namespace

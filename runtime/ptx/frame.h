@@ -38,11 +38,15 @@ struct BoundRegion;
 
 struct BoundInst {
   ExecFn fn = nullptr;
-  Place dst[4], src[5];
+  Place dst[4], src[10];
   Place guard;
   std::int64_t imm = 0;
   const Inst* inst = nullptr;  // for reports and rare details
   const BoundRegion* region = nullptr;
+  const MmaShape* mma = nullptr;
+  // kMma: how many mma instructions, this one and those behind it, run as one step; 0 where an
+  // earlier one of the block ran this.
+  std::uint32_t mma_run = 0;
   Memory memory;
   RegKind kind = RegKind::kNone;  // of dst[0]
   std::uint8_t destinations = 0, sources = 0;
@@ -87,6 +91,7 @@ enum class FaultKind : std::uint8_t {
   kReadOnly,
   kTrap,
   kDivergentBarrier,
+  kPartialWarp,  // mma.sync or ldmatrix that some threads of the warp do not execute
   kSteps,
   // Checked mode only (check.h).
   kUninitialized,      // a read of memory nothing wrote
@@ -137,6 +142,8 @@ struct Frame {
 // Functions of the best instruction set of this machine, by Op (regions apart).
 const ExecFn* plain_functions();
 ExecFn memory_function(Op op);
+// kMma and kLoadMatrix.
+ExecFn mma_function(Op op);
 // False when an address is out of range or misaligned: the caller then runs the fallback, which
 // reports it.
 using RegionFn = bool (*)(const BoundRegion& region, Frame& frame, std::uint32_t first,

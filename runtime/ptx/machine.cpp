@@ -489,6 +489,8 @@ std::string describe(const Fault& f, const LaunchConfig& config) {
       return "trap";
     case FaultKind::kDivergentBarrier:
       return "barrier that this thread does not reach while others wait at it";
+    case FaultKind::kPartialWarp:
+      return "mma.sync or ldmatrix that this thread does not execute together with a whole warp";
     case FaultKind::kSteps:
       return "endless loop (the limit of steps was reached)";
     case FaultKind::kUninitialized:

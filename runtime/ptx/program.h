@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/support/result.h"
+#include "runtime/ptx/mma.h"
 #include "runtime/ptx/module.h"
 
 namespace driftc::runtime::ptx {
@@ -29,7 +30,9 @@ enum class Op : std::uint16_t {
   kActiveMask,
   kBarrier,
   kTrap,
-  kRegion,  // imm = index of a Region
+  kMma,         // imm = index of an MmaShape; sources A, B, C fragments, destinations D (mma.h)
+  kLoadMatrix,  // ldmatrix: src[0] = address, memory.count matrices; imm = offset
+  kRegion,      // imm = index of a Region
   kCount,
 };
 
@@ -79,6 +82,12 @@ struct Memory {
   std::uint8_t count = 1;  // of a vector
 };
 
+constexpr std::array<Reg, 10> filled_with_none() {
+  std::array<Reg, 10> out{};
+  out.fill(kNoReg);
+  return out;
+}
+
 struct Inst {
   Op op = Op::kMov32;
   std::uint8_t destinations = 0;
@@ -86,7 +95,7 @@ struct Inst {
   bool guard_negated = false;
   bool uniform = false;  // executed once for the whole block (filled by uniformity)
   std::array<Reg, 4> dst{kNoReg, kNoReg, kNoReg, kNoReg};
-  std::array<Reg, 5> src{kNoReg, kNoReg, kNoReg, kNoReg, kNoReg};
+  std::array<Reg, 10> src = filled_with_none();
   Reg guard = kNoReg;
   std::int64_t imm = 0;
   Memory memory;
@@ -173,6 +182,7 @@ struct ProgramCode {
   bool has_global_atomics = false;
   bool has_warp_barriers = false;  // bar.warp.sync, which orders the threads of a warp
   std::size_t instruction_count = 0;
+  std::vector<MmaShape> mma_shapes;  // of the kMma instructions
   Code code;
   std::vector<Segment> segments;
   struct SharedArray {

@@ -504,7 +504,8 @@ class Selector {
         {"vote", &Selector::vote},        {"activemask", &Selector::activemask},
         {"bar", &Selector::barrier},      {"barrier", &Selector::barrier},
         {"membar", &Selector::fence},     {"fence", &Selector::fence},
-        {"trap", &Selector::trap},        {"copysign", &Selector::copysign}};
+        {"trap", &Selector::trap},        {"copysign", &Selector::copysign},
+        {"mma", &Selector::mma},          {"ldmatrix", &Selector::load_matrix}};
     auto at = kHandlers.find(at_->opcode);
     if (at == kHandlers.end()) return refuse();
     return (this->*at->second)() && done();
@@ -856,9 +857,10 @@ class Selector {
   }
 
   bool cvt() {
-    if (types_.size() != 2 || !operands(2)) return refuse();
+    if (types_.size() != 2) return refuse();
     Type to = types_[0], from = types_[1];
-    if (is_half(to) || is_half(from)) return refuse();
+    if (is_half(to) || is_half(from)) return cvt_half(to, from);
+    if (!operands(2)) return refuse();
     RegKind kt = kind_of(to), kf = kind_of(from);
     Reg a = source(op(1), kf, true), d = destination(op(0), kt);
     if (a == kNoReg || d == kNoReg) return false;
@@ -909,6 +911,32 @@ class Selector {
       default:
         return plain(Op::kMov32, d, {w});
     }
+  }
+
+  // Between f32 and the formats of tensor-core operands; the bits of all of these are defined.
+  bool cvt_half(Type to, Type from) {
+    constexpr RegKind W = RegKind::kW;
+    if (to == Type::kF16x2 || to == Type::kBF16x2) {  // the first source goes to the upper half
+      if (!operands(3) || from != Type::kF32 || !take("rn")) return refuse();
+      const Op narrow = to == Type::kF16x2 ? Op::kF32ToF16 : Op::kF32ToBf16;
+      const Reg high = temp(narrow, {source(op(1), W)}), low = temp(narrow, {source(op(2), W)});
+      return plain(Op::kPack32, destination(op(0), W), {low, high});
+    }
+    if (!operands(2)) return refuse();
+    Op code;
+    if (from == Type::kF32) {
+      if (to == Type::kTF32 ? !take("rna") : !take("rn")) return refuse();
+      code = to == Type::kTF32   ? Op::kF32ToTf32
+             : to == Type::kF16  ? Op::kF32ToF16
+             : to == Type::kBF16 ? Op::kF32ToBf16
+                                 : Op::kMov32;
+      if (code == Op::kMov32) return refuse();
+    } else if (to == Type::kF32 && (from == Type::kF16 || from == Type::kBF16)) {
+      code = from == Type::kF16 ? Op::kF16ToF32 : Op::kBf16ToF32;
+    } else {
+      return refuse();
+    }
+    return plain(code, destination(op(0), W), {source(op(1), W)});
   }
 
   bool cvt_float(Type to, Type from, Reg d, Reg a) {
@@ -1222,6 +1250,61 @@ class Selector {
   }
   bool trap() {
     emit(Op::kTrap, {}, {});
+    return true;
+  }
+
+  // Fragments of A, B and C as written: vectors of registers.
+  bool mma() {
+    if (!operands(4)) return false;
+    if (guard_ != kNoReg) return refuse("under a predicate is not supported");
+    auto shape = mma_shape(module_.target, flags_, types_);
+    if (!shape.ok()) return refuse(shape.error().message.c_str());
+    flags_.clear();
+    const std::array<int, 4> counts = {shape->acc_regs, shape->a_regs, shape->b_regs,
+                                       shape->acc_regs};
+    Inst& inst = emit(Op::kMma, {}, {}, static_cast<std::int64_t>(program_->mma_shapes.size()));
+    for (std::size_t o = 0; o < 4; ++o) {
+      const std::vector<Operand> list = elements(op(o));
+      if (list.size() != static_cast<std::size_t>(counts[o]))
+        return fail(fmt::format("operand {} of '{}' has {} registers, expected {}", o + 1,
+                                text_of(*at_), list.size(), counts[o]));
+      for (const Operand& e : list) {
+        const Reg r = o == 0 ? destination(e, RegKind::kW) : source(e, RegKind::kW);
+        if (r == kNoReg) return false;
+        if (o == 0)
+          inst.dst[inst.destinations++] = r;
+        else
+          inst.src[inst.sources++] = r;
+      }
+    }
+    program_->mma_shapes.push_back(*shape);
+    return true;
+  }
+
+  bool load_matrix() {
+    if (!operands(2) || types_ != std::vector<Type>{Type::kB16}) return refuse();
+    if (guard_ != kNoReg) return refuse("under a predicate is not supported");
+    if (!take("sync") || !take("aligned") || !take("m8n8")) return refuse();
+    Memory m;
+    m.count = take("x4") ? 4 : take("x2") ? 2 : 1;
+    if (m.count == 1 && !take("x1")) return refuse();
+    if (!take("shared") && !take("shared::cta")) return refuse();
+    m.space = Space::kShared;
+    m.bytes = 16;  // of a row
+    const std::vector<Operand> list = elements(op(0));
+    if (list.size() != m.count) return fail("the vector has the wrong length");
+    std::int64_t offset = 0;
+    const Reg base = address(op(1), m.space, offset);
+    if (base == kNoReg) return false;
+    std::array<Reg, 4> d{};
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      d[i] = destination(list[i], RegKind::kW);
+      if (d[i] == kNoReg) return false;
+    }
+    Inst& inst = emit(Op::kLoadMatrix, {}, {base}, offset);
+    inst.memory = m;
+    inst.destinations = m.count;
+    inst.dst = d;
     return true;
   }
 

@@ -49,6 +49,8 @@ Result<CompiledGraph> compile(
   };
   context.sm_count = settings.device.sm_count;
   context.eager_order = settings.eager_order;
+  context.precision = settings.precision;
+  context.eager_precision = settings.eager_precision;
   context.fallback = settings.fallback;
   context.options = settings.selection.options;
   passes::PipelineOptions options;

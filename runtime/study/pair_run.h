@@ -13,6 +13,7 @@
 
 #include "codegen/cache.h"
 #include "ir/graph.h"
+#include "ir/precision.h"
 #include "passes/selection.h"
 #include "runtime/devices/profile.h"
 #include "runtime/kernel_runner.h"
@@ -49,6 +50,8 @@ struct PairSettings {
   passes::PassSelection selection;  // mode, passes, options
   std::optional<ir::ReductionOrder>
       eager_order;                    // applied where it fits; others keep their default
+  ir::PrecisionPlan precision;        // of the compiled arm (the pass `precision` applies it)
+  ir::PrecisionPlan eager_precision;  // of the eager arm
   bool declared = false;              // --eager-order=declared: the eager arm runs the
                                       // source graph under the compiled arm's contracts
   std::vector<std::string> fallback;  // source nodes kept in the interpreter

@@ -19,6 +19,15 @@ void fill_known_outputs(const ir::Graph& source, const std::vector<NamedTensor>&
   }
 }
 
+std::vector<Recipe> recipes_of(const ir::Graph& source, const PairSettings& settings) {
+  std::vector<Recipe> recipes;
+  for (ir::NumericContract& contract :
+       eager_contracts(source, settings.eager_order, settings.eager_precision,
+                       settings.eager_contracts))
+    recipes.push_back({std::move(contract), static_cast<int>(recipes.size())});
+  return recipes;
+}
+
 std::vector<NamedTensor> interpret(const ir::Graph& source, const std::vector<NamedTensor>& bound,
                                    std::vector<Recipe> recipes, ir::DType dtype,
                                    const EvalContext& context) {
@@ -45,18 +54,14 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
   const EvalContext context{services.pool, settings.schedule_seed};
   if (arm == Arm::kReference)
     return interpret(source, bound, eager_recipes(source), ir::DType::kF64, context);
-  if (arm == Arm::kEager && !settings.declared) {
-    std::vector<Recipe> recipes;
-    for (ir::NumericContract& contract :
-         eager_contracts(source, settings.eager_order, settings.eager_contracts))
-      recipes.push_back({std::move(contract), static_cast<int>(recipes.size())});
-    return interpret(source, bound, std::move(recipes), ir::DType::kF32, context);
-  }
+  if (arm == Arm::kEager && !settings.declared)
+    return interpret(source, bound, recipes_of(source, settings), ir::DType::kF32, context);
   DRIFTC_TRY(compiled, compile(source, settings, services));
   if (arm == Arm::kEager) {
     const SourceMap map =
         map_to_source(source, compiled.graph,
-                      eager_contracts(source, settings.eager_order, settings.eager_contracts));
+                      eager_contracts(source, settings.eager_order, settings.eager_precision,
+                                     settings.eager_contracts));
     return interpret(source, bound, map.compiled_recipes, ir::DType::kF32, context);
   }
   DRIFTC_TRY(runner, CompiledArm::prepare(compiled.graph, settings, services));

@@ -71,17 +71,23 @@ ir::NumericContract stage_contract(const ir::Node& node) {
   return contract;
 }
 
-std::vector<ir::NumericContract> eager_contracts(
-    const ir::Graph& source, const std::optional<ir::ReductionOrder>& chosen,
+std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
+                                                 const std::optional<ir::ReductionOrder>& chosen,
+                                                 const ir::PrecisionPlan& plan,
     const std::map<std::string, ir::NumericContract>& given) {
   std::vector<ir::NumericContract> contracts(source.node_count());
+  const std::vector<ir::Precision> stored = ir::stored_precisions(source, plan);
   for (std::size_t i = 0; i < contracts.size(); ++i) {
     const ir::Node& node = source.nodes()[i];
-    const auto own = given.find(source.value(node.result).name);
-    if (own != given.end())
+    const std::string name = source.value(node.result).name;
+    if (const auto own = given.find(name); own != given.end()) {
       contracts[i] = own->second;
-    else
-      contracts[i].order = ir::eager_order(node, chosen);
+      continue;
+    }
+    contracts[i] = eager_contract(node, chosen);
+    ir::set_precision(contracts[i], source, node, ir::planned(plan, node, std::span(&name, 1)),
+                      plan.mma_arch);
+    contracts[i].store = stored[i];
   }
   return contracts;
 }
@@ -137,9 +143,11 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
       if (!value || !source.value(*value).producer) continue;
       const ir::NodeId covered = *source.value(*value).producer;
       map.covered_by[covered.index] = id;
-      map.compiled_recipes[covered.index] = {
-          contract_for(source, source.node(covered), contract, eager[covered.index]),
-          static_cast<int>(source.node_count() + i)};
+      Recipe& recipe = map.compiled_recipes[covered.index];
+      recipe = {contract_for(source, source.node(covered), contract, eager[covered.index]),
+                static_cast<int>(source.node_count() + i)};
+      // What stays inside the kernel is not stored.
+      if (name != compiled.value(node.result).name) recipe.contract.store = contract.inner;
     }
     give_folded_norms_an_order(source, node, contract, map);
     const auto value = source.find(compiled.value(node.result).name);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/kernel.h"
+#include "ir/precision.h"
 #include "runtime/eager/region.h"
 
 namespace driftc::runtime::study {
@@ -41,9 +42,10 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
 ir::NumericContract stage_contract(const ir::Node& node);
 
 // Eager's contract of every node: the one that `given` has for its value, else the op's default
-// order, or `chosen` where it fits.
+// order, or `chosen` where it fits, in the precision that `plan` gives it.
 std::vector<ir::NumericContract> eager_contracts(
     const ir::Graph& source, const std::optional<ir::ReductionOrder>& chosen,
+    const ir::PrecisionPlan& plan = {},
     const std::map<std::string, ir::NumericContract>& given = {});
 
 // `kernel`'s contract as it applies to the source node `node`: an order only for a reduction, a

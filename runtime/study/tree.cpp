@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "ir/kernel.h"
+#include "ir/support/half.h"
 #include "ir/support/round.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime::study {
 namespace {
@@ -187,6 +189,48 @@ BiasPoint bias_point(const ir::ReductionOrder& order, const SumOperands& operand
   return order.bias;
 }
 
+// The leaves of a chain in blocks of the order's tensor core; `sum` is the running sum.
+float run_blocks(const std::vector<std::int32_t>& leaves, const SumOperands& operands, float sum,
+                 TreeStep step, SumTrace& out) {
+  const ir::MmaSpec& mma = out.order.mma;
+  const TensorCore core = *tensor_core(mma);
+  const ir::Precision in = ir::operand_precision(mma);
+  const auto taken = [&](float x) {
+    switch (in) {
+      case ir::Precision::kTf32Rna:
+        return tf32_rna(x);
+      case ir::Precision::kF16:
+        return f16_to_f32(f32_to_f16_rne(x));
+      case ir::Precision::kBF16:
+        return bf16_to_f32(f32_to_bf16_rne(x));
+      default:
+        return tf32_trunc(x);
+    }
+  };
+  const auto length = static_cast<std::size_t>(std::min(core.length, mma.k()));
+  for (std::size_t first = 0; first < leaves.size(); first += length) {
+    std::vector<float> a, b;
+    for (std::size_t i = first; i < std::min(leaves.size(), first + length); ++i) {
+      const bool zero = leaves[i] == SumProgram::kZeroLeaf;
+      const auto p = static_cast<std::size_t>(leaves[i]);
+      a.push_back(zero ? 0.0f : taken(operands.a[p]));
+      b.push_back(zero ? 0.0f : taken(operands.b[p]));
+      step.kind = TreeStep::Kind::kLeaf;
+      step.position = leaves[i];
+      step.a = a.back();
+      step.b = b.back();
+      step.partial = sum;
+      out.steps.push_back(step);
+    }
+    sum = tensor_core_block(core, sum, a, b).value;
+    step.kind = TreeStep::Kind::kBlock;
+    step.position = static_cast<std::int32_t>(a.size());
+    step.partial = sum;
+    out.steps.push_back(step);
+  }
+  return sum;
+}
+
 template <class T>
 void run(const SumProgram& program, const SumOperands& operands, BiasPoint bias, SumTrace& out) {
   std::vector<T> slots;
@@ -200,6 +244,12 @@ void run(const SumProgram& program, const SumOperands& operands, BiasPoint bias,
     step.kind = TreeStep::Kind::kStart;
     step.partial = running.sum();
     out.steps.push_back(step);
+    out.chain_lengths.push_back(chain.leaves.size());
+    if (out.order.arith == Arith::kMma) {
+      slots.push_back(
+          run_blocks(chain.leaves, operands, static_cast<float>(running.sum()), step, out));
+      continue;
+    }
     step.kind = TreeStep::Kind::kLeaf;
     for (std::int32_t position : chain.leaves) {
       const auto p = static_cast<std::size_t>(position);
@@ -211,7 +261,6 @@ void run(const SumProgram& program, const SumOperands& operands, BiasPoint bias,
       step.partial = running.sum();
       out.steps.push_back(step);
     }
-    out.chain_lengths.push_back(chain.leaves.size());
     slots.push_back(running.sum());
   }
   for (const SumProgram::Addition& addition : program.additions) {
@@ -278,8 +327,8 @@ Result<SumOperands> sum_operands(const ir::Graph& graph, ir::NodeId id,
 
 Result<SumTrace> trace_sum(const ir::ReductionOrder& order, const SumOperands& operands,
                            std::uint64_t atomic_seed) {
-  if (order.arith == Arith::kMma)
-    return input_error(fmt::format("the steps of '{}' are tensor-core blocks, not additions of two",
+  if (order.arith == Arith::kMma && (!operands.products || !tensor_core(order.mma)))
+    return input_error(fmt::format("'{}' fits sums of products on a tensor core that exists",
                                    ir::to_string(order)),
                        "an order of fma, muladd, kahan or f64");
   const auto flags = std::make_unique<bool[]>(operands.padded.size());

@@ -1,8 +1,8 @@
 // The sum behind one output element, step by step, under any ReductionOrder: what `driftc show
 // --stage tree` prints. The steps are those of ir::denote, so they are what the interpreter replays
 // and the kernels declare; tests hold the result equal to the interpreter's element in every bit.
-// Ops: conv2d, conv1x1_matmul, matmul, gemm, avg_pool, global_avg_pool. Arithmetic: every one of
-// the order grammar but mma.
+// Ops: conv2d, conv1x1_matmul, matmul, gemm, avg_pool, global_avg_pool. In an mma order leaves
+// join a block of the tensor core, in no order of their own, and the block joins the chain.
 #pragma once
 
 #include <optional>
@@ -34,14 +34,16 @@ Result<SumOperands> sum_operands(const ir::Graph& graph, ir::NodeId id,
 struct TreeStep {
   enum class Kind : std::uint8_t {
     kStart,   // a chain begins: partial is +0 or the bias
-    kLeaf,    // one leaf joins the chain
+    kLeaf,    // one leaf joins the chain, or the open block (the partial sum is then the last
+              // block's)
+    kBlock,   // a block of `position` leaves is added to the chain at once
     kAdd,     // slot[chain] += slot[from]
     kFinish,  // after the sum: rounding to f32, bias, scale, divisor (`what` says which)
   };
   Kind kind = Kind::kLeaf;
   std::int32_t chain = 0, from = 0;
   std::int32_t position = 0;  // canonical; ir::SumProgram::kZeroLeaf for a (+0)*(+0) leaf
-  float a = 0, b = 0;         // kLeaf
+  float a = 0, b = 0;         // kLeaf; of an mma order: as the tensor core takes them
   double partial = 0;         // of the chain after this step
   std::string what;           // kFinish
 };
@@ -53,7 +55,7 @@ struct SumTrace {
   std::vector<std::size_t> chain_lengths;  // leaves per chain
   float result = 0;
 };
-// An error (kInput) for an mma order, whose blocks are not sums of two.
+// An error (kInput) for an mma order of a sum without products, or of no tensor core.
 Result<SumTrace> trace_sum(const ir::ReductionOrder& order, const SumOperands& operands,
                            std::uint64_t atomic_seed = 0);
 

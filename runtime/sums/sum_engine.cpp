@@ -1,12 +1,20 @@
 #include "runtime/sums/sum_engine.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <type_traits>
 
 #include "ir/support/assert.h"
+#include "ir/support/round.h"
+#include "runtime/sums/tensor_core_lanes.h"
 
 namespace driftc::runtime {
 namespace {
+
+float flush_subnormal(float x) {
+  return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+}
 
 // Slots of one tile should stay in the second-level cache.
 constexpr std::int64_t kSlotBytes = 512 * 1024;
@@ -38,13 +46,14 @@ const SumKernels<T>& SumEngine<T>::kernels() const {
 
 template <class T>
 SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows,
-                        ThreadPool& pool)
+                        ThreadPool& pool, const std::optional<MmaUnit>& mma)
     : plan_(plan),
       arith_(arith),
       flush_(flush),
       groups_(rows.groups),
       rows_(rows.rows),
-      pool_(pool) {
+      pool_(pool),
+      mma_(mma) {
   int row_limit = kernels().max_rows(arith);
   vectors_ = SumKernels<T>::kMaxVectors;
   while (
@@ -87,12 +96,103 @@ SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const S
                  return pack<1>(plan_.leaves, a, rows, to);
              }
            });
+  if constexpr (std::is_same_v<T, float>) {
+    if (!mma_) return;
+    packed_exponents_ = Scratch<std::int32_t>(packed);
+    tensor_core_operands(mma_->core.format, packed_.data(), static_cast<std::int64_t>(packed),
+                         packed_.data(), packed_exponents_.data());
+  }
+}
+
+// The leaves' operands of 16 columns are laid out side by side with their exponents, once for all
+// rows.
+template <class T>
+void SumEngine<T>::run_mma(const SumColumns<float>& columns, const SumStart<float>& start,
+                           SumSink<float>& sink) const {
+  if constexpr (std::is_same_v<T, float>) {
+    const std::int64_t column_blocks = (columns.columns + kTcLanes - 1) / kTcLanes;
+    const auto blocks_per_group = static_cast<std::int64_t>(blocks_.size()) / groups_;
+    int largest = 1;
+    for (const RowBlock& block : blocks_) largest = std::max(largest, block.rows);
+    const auto panel = static_cast<std::size_t>(leaves() * kTcLanes);
+    const auto slots = static_cast<std::size_t>(plan_.slots * largest * kTcLanes);
+    const auto workers = static_cast<std::size_t>(pool_.threads());
+    const Scratch<float> values((panel + slots + kTcLanes * 16) * workers);
+    const Scratch<std::int32_t> exponents(panel * workers);
+    const std::int64_t operations =
+        groups_ * rows_ * columns.columns * std::max<std::int64_t>(1, leaves());
+    for_each(pool_, groups_ * column_blocks, operations, [&](std::size_t index, int worker) {
+      const std::int64_t group = static_cast<std::int64_t>(index) / column_blocks;
+      const std::int64_t first = static_cast<std::int64_t>(index) % column_blocks * kTcLanes;
+      const std::int64_t count = std::min<std::int64_t>(kTcLanes, columns.columns - first);
+      float* lanes =
+          values.data() + static_cast<std::size_t>(worker) * (panel + slots + kTcLanes * 16);
+      float* sums = lanes + panel;
+      std::int32_t* lane_exponents = exponents.data() + static_cast<std::size_t>(worker) * panel;
+      const float* b = columns.b + group * columns.group_stride + first;
+      for (std::size_t i = 0; i < plan_.leaves.size(); ++i) {
+        float* to = lanes + i * kTcLanes;
+        if (plan_.leaves[i] == ir::SumProgram::kZeroLeaf)
+          std::fill_n(to, kTcLanes, 0.0f);
+        else
+          std::copy_n(b + columns.offsets[static_cast<std::size_t>(plan_.leaves[i])], kTcLanes, to);
+      }
+      tensor_core_operands(mma_->core.format, lanes, static_cast<std::int64_t>(panel), lanes,
+                           lane_exponents);
+      for (std::int64_t i = 0; i < blocks_per_group; ++i) {
+        const RowBlock& block = blocks_[static_cast<std::size_t>(group * blocks_per_group + i)];
+        const std::int64_t row = group * rows_ + block.row;
+        const std::int64_t tile = std::int64_t{block.rows} * kTcLanes;
+        TcTile job;
+        job.lanes = lanes;
+        job.row_step = 1;
+        job.scalar_step = block.rows;
+        job.rows = block.rows;
+        for (const SumStep& step : plan_.steps) {
+          float* slot = sums + step.slot * tile;
+          if (step.kind == SumStep::Kind::kAdd) {
+            const float* from = sums + step.from * tile;
+            for (std::int64_t j = 0; j < tile; ++j)
+              slot[j] =
+                  step.flush
+                      ? flush_subnormal(add_rn(flush_subnormal(slot[j]), flush_subnormal(from[j])))
+                      : add_rn(slot[j], from[j]);
+            continue;
+          }
+          const bool add = step.kind == SumStep::Kind::kChainAdd;
+          float* acc = add ? sums + static_cast<std::int64_t>(slots) : slot;
+          for (int r = 0; r < block.rows; ++r)
+            for (std::int64_t c = 0; c < kTcLanes; ++c)
+              acc[r * kTcLanes + c] =
+                  step.starts_with_bias && start.bias != nullptr && c < count
+                      ? start.bias[(row + r) * start.row_stride + (first + c) * start.column_stride]
+                      : 0.0f;
+          const auto begin = static_cast<std::size_t>(step.begin);
+          job.lanes = lanes + begin * kTcLanes;
+          job.lane_exponents = lane_exponents + begin * kTcLanes;
+          job.scalars =
+              packed_.data() + block.packed + begin * static_cast<std::size_t>(block.rows);
+          job.scalar_exponents = packed_exponents_.data() + block.packed +
+                                 begin * static_cast<std::size_t>(block.rows);
+          job.steps = step.end - step.begin;
+          job.acc = acc;
+          tensor_core_tile(mma_->core, mma_->k, job);
+          if (add)
+            for (std::int64_t j = 0; j < tile; ++j) slot[j] = add_rn(slot[j], acc[j]);
+        }
+        sink.store(row, first, {sums + plan_.result * tile, block.rows, count, kTcLanes});
+      }
+    });
+  }
 }
 
 template <class T>
 void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start,
                        SumSink<T>& sink) const {
   if (columns.columns == 0 || rows_ == 0) return;
+  if constexpr (std::is_same_v<T, float>) {
+    if (mma_) return run_mma(columns, start, sink);
+  }
   const int lanes = kernels().lanes;
   // Blocks of equal width: 4 vectors are cut 2 + 2, since a tile of 1 is slow.
   const std::int64_t all_vectors = (columns.columns + lanes - 1) / lanes;

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "runtime/sums/parallel.h"
 #include "runtime/sums/sum_kernel.h"
 #include "runtime/sums/sum_plan.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime {
 
@@ -57,12 +59,20 @@ class SumSink {
   virtual void store(std::int64_t row, std::int64_t column, const SumBlock<T>& block) = 0;
 };
 
+// Chains of an mma order: leaves in blocks of a tensor core (f32 only; operands already rounded to
+// its format).
+struct MmaUnit {
+  TensorCore core;
+  int k = 0;  // of the instruction
+};
+
 template <class T>
 class SumEngine {
  public:
   // Packs the rows. `plan` must outlive the engine. `flush`: subnormals become zero (f32 only).
+  // `mma`: chains run on that tensor core instead of `arith`.
   SumEngine(const SumPlan& plan, SumArith arith, bool flush, const SumRows<T>& rows,
-            ThreadPool& pool);
+            ThreadPool& pool, const std::optional<MmaUnit>& mma = std::nullopt);
   void run(const SumColumns<T>& columns, const SumStart<T>& start, SumSink<T>& sink) const;
 
  private:
@@ -72,6 +82,8 @@ class SumEngine {
     std::size_t packed;  // offset into packed_
   };
   const SumKernels<T>& kernels() const;
+  void run_mma(const SumColumns<float>& columns, const SumStart<float>& start,
+               SumSink<float>& sink) const;
   std::int64_t leaves() const { return static_cast<std::int64_t>(plan_.leaves.size()); }
 
   const SumPlan& plan_;
@@ -81,7 +93,9 @@ class SumEngine {
   ThreadPool& pool_;
   int vectors_ = 1;
   std::vector<RowBlock> blocks_;
+  std::optional<MmaUnit> mma_;
   Scratch<T> packed_;
+  Scratch<std::int32_t> packed_exponents_;  // mma only
 };
 
 extern template class SumEngine<float>;

@@ -100,6 +100,7 @@ SumArith sum_arith(ir::Arith arith, bool has_products) {
   switch (arith) {
     case ir::Arith::kFma:
     case ir::Arith::kF64:
+    case ir::Arith::kMma:
       return has_products ? SumArith::kFma : SumArith::kAdd;
     case ir::Arith::kMulAdd:
       return has_products ? SumArith::kMulAdd : SumArith::kAdd;
@@ -107,10 +108,8 @@ SumArith sum_arith(ir::Arith arith, bool has_products) {
       return SumArith::kAdd;
     case ir::Arith::kKahan:
       return has_products ? SumArith::kKahan : SumArith::kKahanAdd;
-    case ir::Arith::kMma:
-      break;
   }
-  DRIFTC_ASSERT(false, "mma orders are not replayed yet");
+  DRIFTC_ASSERT(false, "arithmetic of a sum");
 }
 
 }  // namespace driftc::runtime

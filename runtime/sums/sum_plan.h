@@ -42,8 +42,8 @@ SumPlan make_plan(const ir::SumProgram& program, bool flush_root = false);
 SumPlan make_plan(const ir::ReductionOrder& order, const ir::ReductionExtent& extent,
                   std::span<const bool> padded, std::uint64_t atomic_seed, bool wide);
 
-// kF64 becomes kFma (or kAdd): the caller picks double for the chain's type. kMma is not replayed
-// here.
+// kF64 becomes kFma (or kAdd): the caller picks double for the chain's type. kMma is
+// carried out by a tensor core instead (sum_engine.h) and in f64 by fma.
 SumArith sum_arith(ir::Arith arith, bool has_products);
 
 }  // namespace driftc::runtime

@@ -54,6 +54,8 @@ void run_emitted(benchmark::State& state, const PeerConv& s, ir::Algorithm algor
   kernel.algorithm = algorithm;
   kernel.body = ir::Graph("body");
   kernel.contract.order = ir::parse_order(order).value();
+  if (kernel.contract.order->arith == ir::Arith::kMma)
+    kernel.contract.in = ir::operand_precision(kernel.contract.order->mma);
   const ir::ValueId x = kernel.body.add_input("x", {ir::DType::kF32, {s.n, s.c, s.h, s.w}, layout});
   const ir::ValueId w = kernel.body.add_input(
       "w", {ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel}, ir::Layout::kNchw});
@@ -227,6 +229,17 @@ DRIFTC_LAYER("conv7x7-stem", kStem);
 BENCHMARK_CAPTURE(run_emitted, x, kDepthwise, ir::Algorithm::kDirect, "crs.fma", 1,
                   std::int64_t{128})
     ->Name("depthwise3x3-128-56/ptx-crs.fma");
+#define DRIFTC_MMA(name, shape, order)                                                    \
+  BENCHMARK_CAPTURE(run_onednn, x, shape)->Name(name "/onednn");                          \
+  BENCHMARK_CAPTURE(run_emitted, x, shape, ir::Algorithm::kImplicitGemm, "crs." order, 1, \
+                    std::int64_t{1})                                                      \
+      ->Name(name "/ptx-crs." order);                                                     \
+  BENCHMARK_CAPTURE(run_emitted, x, shape, ir::Algorithm::kImplicitGemm, "rsc." order, 1, \
+                    std::int64_t{1})                                                      \
+      ->Name(name "/ptx-rsc." order)
+DRIFTC_MMA("mma-tf32", k64x56, "mma(sm_90,tf32,m16n8k8,rna)");
+DRIFTC_MMA("mma-f16", k64x56, "mma(sm_90,f16,m16n8k16)");
+DRIFTC_MMA("mma-tf32-128-28", k128x28, "mma(sm_90,tf32,m16n8k8,rna)");
 BENCHMARK(run_decode)->Name("ptx-decode/friendly");
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "ir/support/half.h"
 #include "runtime/compare/bounds.h"
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 #include "tests/unit/exact_support.h"
 
 namespace driftc::test {

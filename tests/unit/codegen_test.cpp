@@ -120,9 +120,12 @@ TEST_CASE("lower: what no emitter has is refused by name, as driftc's own fault"
         "kernel 'v' (implicit_gemm): no kernel has order crs.lanes2.fma");
   CHECK(message(conv({1, 4, 5, 5}, {3, 4, 3, 3}, "crs.skip.fma")) ==
         "kernel 'v' (implicit_gemm): no kernel has order crs.skip.fma");
-  KernelCase half = conv({1, 4, 5, 5}, {3, 4, 3, 3});
-  half.kernel.contract.in = ir::Precision::kF16;
-  CHECK(message(half) == "kernel 'v' (implicit_gemm): no emitter for operands in f16 yet");
+  KernelCase wide = conv({1, 4, 5, 5}, {3, 4, 3, 3});
+  wide.kernel.contract.in = ir::Precision::kF64;
+  CHECK(message(wide) ==
+        "kernel 'v' (implicit_gemm): operands are f32; f64 is the arithmetic of a sum");
+  CHECK(message(conv({1, 4, 5, 5}, {3, 4, 3, 3}, "crs.mma(sm_70,f16,m8n8k4)")) ==
+        "kernel 'v' (implicit_gemm): no kernel has order crs.mma(sm_70,f16,m8n8k4)");
   KernelCase tile = conv({1, 4, 5, 5}, {3, 4, 3, 3});
   tile.kernel.schedule.thread_m = 3;
   CHECK(message(tile).find("block extents are multiples of the thread's") != std::string::npos);

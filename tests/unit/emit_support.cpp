@@ -11,6 +11,7 @@
 #include "codegen/cache.h"
 #include "codegen/ptx_facts.h"
 #include "ir/support/round.h"
+#include "runtime/eager/region.h"
 #include "runtime/kernel_runner.h"
 #include "tests/unit/emit_reference.h"
 
@@ -112,14 +113,19 @@ Result<codegen::LoweredKernel> KernelCase::lower() const {
   return codegen::lower(graph, id, options);
 }
 
-std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed,
-                                      Distribution distribution, bool specials,
-                                      std::uint64_t schedule_seed) {
+namespace {
+
+using Oracle = std::function<ir::Tensor(const std::vector<ir::Tensor>&)>;
+
+std::optional<std::string> run_and_compare(const KernelCase& test, std::uint64_t seed,
+                                           Distribution distribution, bool specials,
+                                           std::uint64_t schedule_seed, const std::string& target,
+                                           const Oracle& oracle) {
   auto lowered = test.lower();
   if (!lowered) return "lower: " + lowered.error().render();
-  for (const auto& request : runtime::compile_requests(*lowered, "compute_90"))
+  for (const auto& request : runtime::compile_requests(*lowered, target))
     compiler().keys.insert(codegen::request_key(request));
-  auto compiled = runtime::compile(*lowered, compiler().cache, "compute_90");
+  auto compiled = runtime::compile(*lowered, compiler().cache, target);
   if (!compiled) {
     if (compiled.error().kind == ErrorKind::kUnavailable) return std::nullopt;
     return "compile: " + compiled.error().render();
@@ -143,7 +149,7 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
   if (!ran) return "run: " + ran.error().render();
 
   const ir::Tensor got = runtime::download(result);
-  const ir::Tensor want = reference(test.kernel, operands, schedule_seed);
+  const ir::Tensor want = oracle(operands);
   if (ir::same_bits(got, want)) return "";
   const auto a = got.data<float>(), b = want.data<float>();
   std::size_t wrong = 0, first = 0;
@@ -155,6 +161,29 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
     }
   return fmt::format("{} of {} differ in {}; first at {}: kernel {:a}, reference {:a}", wrong,
                      a.size(), lowered->launches[0].entry, first, a[first], b[first]);
+}
+
+}  // namespace
+
+std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed,
+                                      Distribution distribution, bool specials,
+                                      std::uint64_t schedule_seed) {
+  return run_and_compare(test, seed, distribution, specials, schedule_seed, "compute_90",
+                         [&](const std::vector<ir::Tensor>& operands) {
+                           return reference(test.kernel, operands, schedule_seed);
+                         });
+}
+
+std::optional<std::string> check_replay(const KernelCase& test, std::uint64_t seed,
+                                        Distribution distribution, bool specials,
+                                        const std::string& target) {
+  ir::Node node;
+  node.op = ir::Op::kKernel;
+  node.kernel = std::make_shared<const ir::Kernel>(test.kernel);
+  return run_and_compare(test, seed, distribution, specials, 0, target,
+                         [&](const std::vector<ir::Tensor>& operands) {
+                           return runtime::evaluate_kernel(node, operands, {pool(), 0});
+                         });
 }
 
 bool kernels_available(const char* test_case) {

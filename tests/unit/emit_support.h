@@ -47,6 +47,12 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
                                       Distribution distribution = Distribution::kRandom,
                                       bool specials = false, std::uint64_t schedule_seed = 0);
 
+// The same against the interpreter's evaluation of the kernel under its contract (source replay),
+// for the PTX of `target`.
+std::optional<std::string> check_replay(const KernelCase& test, std::uint64_t seed,
+                                        Distribution distribution, bool specials,
+                                        const std::string& target);
+
 // Whether kernels can be compiled here; prints the counted skip line otherwise.
 bool kernels_available(const char* test_case);
 // Distinct kernels asked for so far, and how many of them NVRTC compiled (not in the cache).

@@ -21,6 +21,7 @@ struct Setting {
   std::vector<std::string> sets = {};
   std::string order = {};  // eager's
   std::vector<std::string> fallback = {};
+  std::string precision = {};  // a plan, for sm_90
 };
 
 class Study {
@@ -58,6 +59,10 @@ class Study {
     passes::PassContext pass_context;
     pass_context.eager_order = order(setting);
     pass_context.fallback = setting.fallback;
+    if (!setting.precision.empty()) {
+      pass_context.precision = ir::parse_precision_plan(setting.precision, "precision").value();
+      pass_context.precision.mma_arch = "sm_90";
+    }
     pass_context.evaluate = [&](const ir::Graph& graph, ir::NodeId id,
                                 std::span<const ir::Tensor> operands) -> Result<ir::Tensor> {
       return runtime::evaluate(graph, id, operands,

@@ -194,6 +194,31 @@ TEST_CASE("tree: what has no sum says so") {
   CHECK(!runtime::study::trace_sum(mma, *inside).ok());
 }
 
+TEST_CASE("tree: blocks of a tensor core, equal to the interpreter's element") {
+  const Case g = make_case(ir::Op::kMatmul, {{2, 37}, {37, 3}}, {});
+  runtime::ThreadPool pool(1);
+  for (const char* text : {"k.mma(sm_90,tf32,m16n8k8,rna)", "k.split2.mma(sm_80,f16,m16n8k16)",
+                           "k.mma(sm_70,f16,m8n8k4)", "k.kpad8.mma(sm_80,tf32,m16n8k8,trunc)"}) {
+    const ir::NumericContract contract =
+        runtime::eager_contract(g.graph.node(g.node), *ir::parse_order(text));
+    const ir::Tensor y = runtime::evaluate(g.graph, g.node, g.operands, contract, {pool, 0});
+    const auto operands =
+        runtime::study::sum_operands(g.graph, g.node, std::vector<std::int64_t>{1, 2}, g.operands);
+    REQUIRE(operands.ok());
+    const auto trace = runtime::study::trace_sum(*contract.order, *operands);
+    REQUIRE(trace.ok());
+    INFO(text);
+    CHECK(trace->result == y.data<float>()[5]);
+    std::int64_t leaves = 0, in_blocks = 0;
+    for (const auto& step : trace->steps) {
+      leaves += step.kind == runtime::study::TreeStep::Kind::kLeaf;
+      if (step.kind == runtime::study::TreeStep::Kind::kBlock) in_blocks += step.position;
+    }
+    CHECK(leaves == in_blocks);
+    CHECK(leaves >= 37);
+  }
+}
+
 TEST_CASE("tree: traces differ where their partial sums do") {
   const Case g = make_case(ir::Op::kMatmul, {{1, 8}, {8, 1}}, {});
   const auto operands =

@@ -1,4 +1,4 @@
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,196 @@
+#include "runtime/study/captures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "ir/support/half.h"
+#include "runtime/sums/tensor_core_lanes.h"
+#include "runtime/study/mma_probe.h"
+
+namespace driftc::runtime::study {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kGpus = {
+    {{"v100", "sm_70"},
+     {"t4", "sm_75"},
+     {"a100", "sm_80"},
+     {"ada", "sm_89"},
+     {"h100", "sm_90"},
+     {"h200", "sm_90"},
+     {"b200", "sm_100"}}};
+constexpr std::array<std::pair<std::string_view, TcFormat>, 3> kFormats = {
+    {{"fp16", TcFormat::kF16}, {"bf16", TcFormat::kBf16}, {"tf32", TcFormat::kTf32}}};
+constexpr std::uint32_t kMagic = 0x31564354;  // "TCV1"
+constexpr std::uint32_t kMaxK = 64, kMaxRows = 1u << 24;
+
+Result<Capture> read_capture(const std::filesystem::path& path) {
+  Capture out;
+  out.file = path.filename().string();
+  const auto bad = [&](std::string why) {
+    Diagnostic d = input_error(std::move(why), "the README beside the data describes the format");
+    d.place.file = path.string();
+    return d;
+  };
+  const std::string stem = path.stem().string();
+  const std::size_t bar = stem.rfind('_');
+  for (const auto& [name, arch] : kGpus)
+    if (bar != std::string::npos && stem.substr(0, bar) == name) out.arch = arch;
+  std::optional<TcFormat> format;
+  for (const auto& [name, value] : kFormats)
+    if (bar != std::string::npos && stem.substr(bar + 1) == name) format = value;
+  if (out.arch.empty() || !format) return bad("not named GPU_fp16, GPU_bf16 or GPU_tf32");
+  out.format = *format;
+
+  std::ifstream in(path, std::ios::binary);
+  std::vector<char> bytes{std::istreambuf_iterator<char>(in), {}};
+  std::array<std::uint32_t, 4> header{};
+  if (!in.good() && bytes.empty()) return bad("cannot be read");
+  if (bytes.size() < sizeof header) return bad("shorter than its header");
+  std::memcpy(header.data(), bytes.data(), sizeof header);
+  const auto [magic, k, rows, has_d16] = header;
+  if (magic != kMagic) return bad("not a file of captured tensor-core outputs (no TCV1)");
+  if (k == 0 || k > kMaxK || rows > kMaxRows || has_d16 > 1) return bad("a header out of range");
+  const std::size_t words = 2 * std::size_t{k} + 2 + has_d16;
+  if (bytes.size() != sizeof header + words * rows * 4)
+    return bad(fmt::format("{} rows of {} words expected, the file has {} bytes", rows, words,
+                           bytes.size()));
+  out.k = static_cast<int>(k);
+  std::vector<float> row(words);
+  for (std::uint32_t r = 0; r < rows; ++r) {
+    std::memcpy(row.data(), bytes.data() + sizeof header + words * 4 * r, words * 4);
+    out.a.insert(out.a.end(), row.begin(), row.begin() + k);
+    out.b.insert(out.b.end(), row.begin() + k, row.begin() + 2 * k);
+    out.c.push_back(row[2 * k]);
+    out.d32.push_back(row[2 * k + 1]);
+    if (has_d16) out.d16.push_back(row[2 * k + 2]);
+  }
+  return out;
+}
+
+bool equal(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+// The shortest instruction of the format that holds k products.
+int instruction_k(const Capture& capture) {
+  if (capture.format == TcFormat::kTf32) return capture.k <= 4 ? 4 : 8;
+  return capture.k <= 8 ? 8 : 16;
+}
+
+}  // namespace
+
+Result<std::vector<Capture>> read_captures(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".bin") files.push_back(entry.path());
+  if (error || files.empty())
+    return input_error(fmt::format("no captured tensor-core outputs in '{}'", folder),
+                       "DRIFTC_TENSORCORE_DATA names the folder of the .bin files");
+  std::sort(files.begin(), files.end());
+  std::vector<Capture> out;
+  for (const auto& file : files) {
+    DRIFTC_TRY(capture, read_capture(file));
+    out.push_back(std::move(capture));
+  }
+  return out;
+}
+
+Result<CaptureResult> check_capture(const Capture& capture, ThreadPool& pool) {
+  CaptureResult result;
+  const std::int64_t rows = capture.rows();
+  const auto k = static_cast<std::size_t>(capture.k);
+  for (const TcAccumulator accumulator : {TcAccumulator::kF32, TcAccumulator::kF16}) {
+    const bool half = accumulator == TcAccumulator::kF16;
+    const std::vector<float>& wanted = half ? capture.d16 : capture.d32;
+    if (wanted.empty()) continue;
+    const auto core = tensor_core(capture.arch, capture.format, accumulator);
+    if (!core)
+      return input_error(fmt::format("{}: {} has no such tensor core", capture.file, capture.arch));
+    std::vector<float> c = capture.c;
+    if (half)
+      for (float& v : c) v = f16_to_f32(f32_to_f16_rne(v));
+    result.outputs += rows;
+
+    // One row of the file is one output; the fast model takes 16 rows as the lanes of one chain
+    // each, of which lane i counts for scalar row i.
+    std::vector<std::int32_t> ea(capture.a.size()), eb(capture.b.size());
+    std::vector<float> va(capture.a.size()), vb(capture.b.size());
+    tensor_core_operands(capture.format, capture.a.data(), rows * capture.k, va.data(), ea.data());
+    tensor_core_operands(capture.format, capture.b.data(), rows * capture.k, vb.data(), eb.data());
+    for (std::int64_t r0 = 0; r0 < rows; r0 += kTcLanes) {
+      std::vector<float> lanes(k * kTcLanes, 0.0f);
+      std::vector<std::int32_t> lane_exponents(k * kTcLanes, kTcZeroExponent);
+      const std::int64_t count = std::min<std::int64_t>(kTcLanes, rows - r0);
+      std::array<float, std::size_t{kTcLanes} * kTcLanes> acc{};
+      for (std::int64_t j = 0; j < count; ++j) {
+        const auto row = static_cast<std::size_t>(r0 + j);
+        for (std::size_t i = 0; i < k; ++i) {
+          lanes[i * kTcLanes + static_cast<std::size_t>(j)] = va[row * k + i];
+          lane_exponents[i * kTcLanes + static_cast<std::size_t>(j)] = ea[row * k + i];
+        }
+        acc[static_cast<std::size_t>(j * kTcLanes + j)] = c[row];
+      }
+      TcTile tile;
+      tile.lanes = lanes.data();
+      tile.lane_exponents = lane_exponents.data();
+      tile.scalars = vb.data() + static_cast<std::size_t>(r0) * k;
+      tile.scalar_exponents = eb.data() + static_cast<std::size_t>(r0) * k;
+      tile.row_step = capture.k;
+      tile.rows = static_cast<int>(count);
+      tile.steps = capture.k;
+      tile.acc = acc.data();
+      tensor_core_tile(*core, instruction_k(capture), tile);
+      for (std::int64_t j = 0; j < count; ++j) {
+        const auto row = static_cast<std::size_t>(r0 + j);
+        const float scalar = tensor_core_chain(*core, instruction_k(capture), c[row],
+                                               std::span(capture.a).subspan(row * k, k),
+                                               std::span(capture.b).subspan(row * k, k))
+                                 .value;
+        result.wrong_scalar += equal(scalar, wanted[row]) ? 0 : 1;
+        result.wrong_lanes +=
+            equal(acc[static_cast<std::size_t>(j * kTcLanes + j)], wanted[row]) ? 0 : 1;
+      }
+    }
+
+    if (capture.arch == "sm_70") {
+      result.without_mma = "model only: NVRTC makes no code for sm_70";
+      continue;
+    }
+    // Eight rows of the file per instruction, on the diagonal of its result.
+    MmaInstruction in{capture.arch, capture.format, accumulator, instruction_k(capture)};
+    std::vector<MmaProblem> problems;
+    const auto ik = static_cast<std::size_t>(in.k);
+    for (std::int64_t r0 = 0; r0 < rows; r0 += 8) {
+      MmaProblem p{std::vector<float>(16 * ik), std::vector<float>(8 * ik),
+                   std::vector<float>(16 * 8)};
+      for (std::size_t j = 0; j < 8 && r0 + static_cast<std::int64_t>(j) < rows; ++j) {
+        const std::size_t row = static_cast<std::size_t>(r0) + j;
+        for (std::size_t i = 0; i < k; ++i) {
+          p.a[j * ik + i] = capture.a[row * k + i];
+          p.b[i * 8 + j] = capture.b[row * k + i];
+        }
+        p.c[j * 8 + j] = c[row];
+      }
+      problems.push_back(std::move(p));
+    }
+    DRIFTC_TRY(made, run_mma(in, problems, pool));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto j = static_cast<std::size_t>(row % 8);
+      if (!equal(made[static_cast<std::size_t>(row / 8)][j * 8 + j],
+                 wanted[static_cast<std::size_t>(row)]))
+        ++result.wrong_mma;
+    }
+  }
+  return result;
+}
+
+}  // namespace driftc::runtime::study
