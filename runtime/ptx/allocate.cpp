@@ -44,6 +44,9 @@ class Allocator {
   void run() {
     number_crossing();
     liveness();
+    for (std::size_t b = 0; b < code_.blocks.size(); ++b)
+      for (std::size_t d = 0; d < sparse_.size(); ++d)
+        if (Bits::test(out_->row(b), d)) code_.blocks[b].live_out.push_back(sparse_[d]);
     intervals();
     assign();
   }

@@ -57,6 +57,7 @@ Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_
   find_uniform(code, options.scalar_uniform);
   if (options.fuse_regions) find_regions(code);
   allocate(*program);
+  program->highest_path = options.highest_path;
   return std::shared_ptr<const Program>(std::make_shared<Program>(std::move(program)));
 }
 

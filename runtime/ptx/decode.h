@@ -11,6 +11,7 @@
 
 #include "ir/support/result.h"
 #include "runtime/ptx/module.h"
+#include "runtime/ptx/path.h"
 
 namespace driftc::runtime::ptx {
 
@@ -40,6 +41,7 @@ struct DecodeOptions {
   bool convert_branches = true;  // short forward branches become guarded instructions
   bool fuse_regions = true;      // shared loads + FMA chains run as outer-product regions
   bool scalar_uniform = true;    // values equal in all threads are computed once
+  Path highest_path = Path::kAvx512;  // launches use the best path of the machine up to this one
 };
 
 // `entry_name` empty: the only kernel of the module.

@@ -12,10 +12,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "ir/support/hash.h"
 #include "runtime/ptx/bind.h"
 #include "runtime/ptx/check.h"
+#include "runtime/ptx/jit.h"
 
 namespace driftc::runtime::ptx {
 namespace {
@@ -44,7 +46,8 @@ struct BlockIndex {
 class Worker {
  public:
   Worker(const BoundProgram& bound, const LaunchConfig& config, std::span<const std::byte> params,
-         const DeviceMemory& memory, const DeviceMemory& constants, const LaunchOptions& options)
+         const DeviceMemory& memory, const DeviceMemory& constants, const LaunchOptions& options,
+         const Jit* jit)
       : bound_(bound),
         code_(bound.program->code),
         config_(config),
@@ -71,7 +74,11 @@ class Worker {
     for (std::uint32_t i = 0; i < bound.lanes; ++i)
       full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
     preset();
-    if (options.check) checker_.emplace(*bound.program, f_);
+    if (options.check)
+      checker_.emplace(*bound.program, f_);
+    else if (jit)
+      machine_code_.emplace(*jit, f_);
+    jit_ = machine_code_ ? jit : nullptr;
   }
 
   // The fault of this block; kind kNone when all went well.
@@ -84,6 +91,16 @@ class Worker {
     // once, and the same way every time.
     if (f_.shared_bytes) std::memset(f_.shared, 0xFF, f_.shared_bytes);
     execute();
+    if (jit_ && f_.fault.kind != FaultKind::kNone) {
+      // Machine code runs groups one after the other, so it may meet another fault first than
+      // instructions in lockstep; reports are those of the interpreter.
+      const Fault met = f_.fault;
+      f_.fault = {};
+      std::memset(f_.shared, 0xFF, f_.shared_bytes);
+      jit_ = nullptr;
+      execute();
+      if (f_.fault.kind == FaultKind::kNone) f_.fault = met;
+    }
     // What checked mode found came before what stopped the block.
     if (checker_ && !checker_->faults().empty()) {
       others_.assign(checker_->faults().begin() + 1, checker_->faults().end());
@@ -305,6 +322,17 @@ class Worker {
     in.fn(in, f_, first_, last_);
   }
 
+  void unit(Jit::Unit& unit, const BoundBlock& block) {
+    const std::span<const std::uint32_t> body = jit_->body(unit);
+    if (jit_->is_region(unit) && (partial_ || f_.lanes % kGroupLanes != 0))
+      return one(block.code[body[0]]);
+    std::uint32_t first = first_;
+    if (machine_code_->run(unit, first, last_)) return;
+    const std::uint32_t all = std::exchange(first_, first);
+    for (std::uint32_t k : body) one(block.code[k]);
+    first_ = all;
+  }
+
   // A region runs in its plain form, so that every access of it is seen.
   void checked(const BoundInst& in) {
     if (f_.fault.kind != FaultKind::kNone) return;
@@ -353,6 +381,14 @@ class Worker {
         if (block.condition != kNoReg &&
             !checker_->branch(block.condition, terminator(top.pc), first_, last_))
           return;
+      } else if (jit_) {
+        for (const Jit::Step& step : jit_->steps(top.pc)) {
+          if (!step.unit)
+            one(bound.code[step.instruction]);
+          else
+            unit(*step.unit, bound);
+          if (f_.fault.kind != FaultKind::kNone) return;
+        }
       } else {
         for (const BoundInst& in : bound.code) one(in);
       }
@@ -437,6 +473,8 @@ class Worker {
   std::vector<const std::byte*> region_pointers_;
   Frame f_;
   std::optional<Checker> checker_;
+  std::optional<Jit::Thread> machine_code_;
+  const Jit* jit_ = nullptr;
   std::vector<Fault> others_;
   std::vector<Inst> terminators_;
   RegionFn run_region_ = nullptr;
@@ -603,6 +641,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
   DeviceMemory constants;
   for (const Segment& s : code.segments) constants.add_readonly(s.storage.data(), s.bytes, s.name);
   BoundProgram bound = bind(code, static_cast<std::uint32_t>(threads));
+  const std::unique_ptr<Jit> jit = options.check ? nullptr : Jit::create(bound, std::min(best_path(), code.highest_path));
   std::vector<std::unique_ptr<Worker>> workers(static_cast<std::size_t>(pool.threads()));
 
   std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];
@@ -627,7 +666,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
   std::vector<Fault> others;
   auto run_range = [&](std::uint64_t begin, std::uint64_t end, int worker) {
     std::unique_ptr<Worker>& w = workers[static_cast<std::size_t>(worker)];
-    if (!w) w = std::make_unique<Worker>(bound, config, params, memory, constants, options);
+    if (!w) w = std::make_unique<Worker>(bound, config, params, memory, constants, options, jit.get());
     for (std::uint64_t b = begin; b < end; ++b) {
       if (b >= first_failed.load(std::memory_order_relaxed)) return;
       const Fault& f = w->run(index_of(b), b);

@@ -11,6 +11,7 @@
 
 #include "ir/support/result.h"
 #include "runtime/ptx/module.h"
+#include "runtime/ptx/path.h"
 
 namespace driftc::runtime::ptx {
 
@@ -140,6 +141,7 @@ struct Block {
   bool condition_negated = false;
   bool uniform_branch = false;  // filled by uniformity
   std::uint32_t join = 0;       // immediate post-dominator; blocks.size() = the kernel's end
+  std::vector<Reg> live_out;    // registers that a later block reads (filled by allocate)
   std::uint32_t line = 0;
   SourceLine source;
 };
@@ -173,6 +175,7 @@ struct ProgramCode {
   bool has_global_atomics = false;
   bool has_warp_barriers = false;  // bar.warp.sync, which orders the threads of a warp
   std::size_t instruction_count = 0;
+  Path highest_path = Path::kAvx512;
   Code code;
   std::vector<Segment> segments;
   struct SharedArray {
