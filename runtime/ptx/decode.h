@@ -4,8 +4,11 @@
 // place, never approximated.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -15,7 +18,8 @@
 
 namespace driftc::runtime::ptx {
 
-struct ProgramCode;  // program.h: the executor's own form
+struct ProgramCode;      // program.h: the executor's own form
+struct PreparedProgram;  // jit.h: bound to a block size, with its machine code
 
 class Program {
  public:
@@ -30,8 +34,14 @@ class Program {
   std::size_t instruction_count() const;  // as printed by NVRTC
   std::size_t fused_regions() const;      // outer-product regions found (region.h)
   const ProgramCode& code() const { return *code_; }
+  // Made once per block size and path; launches share it.
+  std::shared_ptr<const PreparedProgram> prepare(const std::array<std::uint32_t, 3>& block,
+                                                 Path path) const;
 
  private:
+  using Key = std::pair<std::array<std::uint32_t, 3>, Path>;
+  mutable std::mutex mutex_;
+  mutable std::map<Key, std::shared_ptr<const PreparedProgram>> prepared_;
   std::unique_ptr<const ProgramCode> code_;
 };
 

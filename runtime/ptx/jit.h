@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "runtime/ptx/bind.h"
@@ -129,6 +130,13 @@ class Jit {
   std::vector<JitAccess> accesses_;
   mutable std::mutex mutex_;
   mutable std::atomic<std::size_t> code_bytes_ = 0;
+};
+
+// A program as launches use it. `jit` is null on the portable path.
+struct PreparedProgram {
+  explicit PreparedProgram(BoundProgram b) : bound(std::move(b)) {}
+  BoundProgram bound;
+  std::unique_ptr<Jit> jit;
 };
 
 }  // namespace driftc::runtime::ptx

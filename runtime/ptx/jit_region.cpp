@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <memory>
 
 #include "runtime/ptx/jit_emit.h"
 
@@ -344,15 +345,14 @@ class RegionCode : public Xbyak::CodeGenerator {
 
 std::optional<std::vector<std::uint8_t>> emit_region(const BoundRegion& region, const Frame& frame,
                                                      std::uint32_t group, bool avx512) {
-  std::vector<std::uint8_t> buffer(kCodeBytes);
+  const std::unique_ptr<std::uint8_t[]> buffer(new std::uint8_t[kCodeBytes]);
   try {
-    RegionCode code(region, frame, group, avx512, buffer.data());
+    RegionCode code(region, frame, group, avx512, buffer.get());
     if (!code.run()) return std::nullopt;
-    buffer.resize(code.getSize());
+    return std::vector<std::uint8_t>(buffer.get(), buffer.get() + code.getSize());
   } catch (const Xbyak::Error&) {
     return std::nullopt;  // the code is larger than the buffer
   }
-  return buffer;
 }
 
 }  // namespace driftc::runtime::ptx

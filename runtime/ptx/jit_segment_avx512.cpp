@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 
 #include "runtime/ptx/jit_emit.h"
 #include "runtime/ptx/jit_slow.h"
@@ -20,7 +21,7 @@ using Xbyak::Label;
 using Xbyak::Opmask;
 using Xbyak::Zmm;
 
-constexpr std::size_t kCodeBytes = 512 * 1024;
+constexpr std::size_t kCodeBytes = 256 * 1024;
 constexpr int kVectors = 27;         // zmm0..zmm26 hold values, the rest are temporaries
 constexpr int kFirstMask = 2;        // k2..k5 hold predicates, k1 the active lanes
 constexpr int kMasks = 4;
@@ -1472,15 +1473,14 @@ std::optional<std::vector<std::uint8_t>> emit_segment_avx512(const BoundProgram&
                                                              const UnitPlan& unit,
                                                              std::uint32_t first_access,
                                                              std::vector<JitAccess>& accesses) {
-  std::vector<std::uint8_t> buffer(kCodeBytes);
+  const std::unique_ptr<std::uint8_t[]> buffer(new std::uint8_t[kCodeBytes]);
   try {
-    SegmentCode segment(bound, unit, first_access, accesses, buffer.data());
+    SegmentCode segment(bound, unit, first_access, accesses, buffer.get());
     if (!segment.run()) return std::nullopt;
-    buffer.resize(segment.getSize());
+    return std::vector<std::uint8_t>(buffer.get(), buffer.get() + segment.getSize());
   } catch (const Xbyak::Error&) {
     return std::nullopt;  // the code is larger than the buffer
   }
-  return buffer;
 }
 
 }  // namespace driftc::runtime::ptx

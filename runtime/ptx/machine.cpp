@@ -640,8 +640,9 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
 
   DeviceMemory constants;
   for (const Segment& s : code.segments) constants.add_readonly(s.storage.data(), s.bytes, s.name);
-  BoundProgram bound = bind(code, static_cast<std::uint32_t>(threads));
-  const std::unique_ptr<Jit> jit = options.check ? nullptr : Jit::create(bound, std::min(best_path(), code.highest_path));
+  const std::shared_ptr<const PreparedProgram> prepared = program.prepare(
+      config.block,
+      options.check ? Path::kPortable : std::min(best_path(), code.highest_path));
   std::vector<std::unique_ptr<Worker>> workers(static_cast<std::size_t>(pool.threads()));
 
   std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];
@@ -666,7 +667,9 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
   std::vector<Fault> others;
   auto run_range = [&](std::uint64_t begin, std::uint64_t end, int worker) {
     std::unique_ptr<Worker>& w = workers[static_cast<std::size_t>(worker)];
-    if (!w) w = std::make_unique<Worker>(bound, config, params, memory, constants, options, jit.get());
+    if (!w) 
+      w = std::make_unique<Worker>(prepared->bound, config, params, memory, constants, options,
+                                   prepared->jit.get());
     for (std::uint64_t b = begin; b < end; ++b) {
       if (b >= first_failed.load(std::memory_order_relaxed)) return;
       const Fault& f = w->run(index_of(b), b);
