@@ -112,7 +112,7 @@ Jit::Thread::Thread(const Jit& jit, Frame& frame) : jit_(jit), frame_(frame) {
       c.shared_window[n] = (size - bytes_each * kGroupLanes) / bytes_each + 1;
   }
   for (std::uint32_t n = 0; n < 5; ++n)
-    for (std::uint32_t j = 0; j < 16; ++j) c.lanes[n][j] = j << n;
+    for (std::uint32_t j = 0; j < 16; ++j) c.wide_lanes[n][j] = c.lanes[n][j] = j << n;
   c.canonical_nan = 0x7FFFFFFFu;
   c.one = 0x3F800000u;
   c.sign = 0x80000000u;

@@ -33,8 +33,9 @@ struct JitCache {
   std::uint64_t begin = 0;
   std::uint64_t window = 0;    // places of 16 lanes' consecutive accesses
   std::uint64_t single = 0;    // places of one lane's access
-  std::uint32_t elements = 0;  // the same in words, for comparing lane by lane; 0: too many
-  std::uint32_t unused = 0;
+  std::uint64_t bytes = 0;     // the same in bytes, for comparing lane by lane; 0: too many
+  std::uint32_t elements = 0;  // the same in words
+  std::uint32_t unused[7] = {};
 };
 
 // What machine code works on; one per thread. Its address is in rbp while a unit runs, followed by
@@ -68,7 +69,8 @@ struct JitContext {
   alignas(64) std::uint32_t slow_value[4][16] = {};
 
   // Constants.
-  alignas(64) std::uint32_t lanes[5][16] = {};  // lane << n
+  alignas(64) std::uint32_t lanes[5][16] = {};       // lane << n
+  alignas(64) std::uint64_t wide_lanes[5][16] = {};  // the same, 64 bits
   std::uint32_t canonical_nan = 0, one = 0, sign = 0, magnitude = 0;
   std::uint32_t two_31 = 0, all_ones = 0, max_s32 = 0, unused = 0;
   alignas(64) std::uint32_t interleave[8][16] = {};

@@ -873,11 +873,13 @@ class SegmentCode : public Xbyak::CodeGenerator {
         }
       }
     };
-    compute_into(k7);
     if (i.guard == kNoValue) {
-      kmovw(mask_result(i.dst[0]), k7);
-      return;
+      // The operands are locked before the result takes a register, which may not be one of them.
+      for (int s = 0; s < i.inst->sources; ++s)
+        if (value(i.src[s]).kind == RegKind::kP) mask(i.src[s]);
+      return compute_into(mask_result(i.dst[0]));
     }
+    compute_into(k7);
     const Opmask g = guard(i);
     kandw(k7, k7, g);
     const Opmask old = mask(i.old[0]);
@@ -918,6 +920,8 @@ class SegmentCode : public Xbyak::CodeGenerator {
     bool guarded = false;
     int data[4] = {};             // vector registers
     int root_register = -1;
+    ValueId wide_root = kNoValue;  // 64-bit addresses
+    int low = 0, high = 0;         // registers of its halves
   };
 
   void access(LocalInst& i) {
@@ -964,24 +968,20 @@ class SegmentCode : public Xbyak::CodeGenerator {
     } else {
       for (int e = 0; e < a.count; ++e) a.data[e] = result(i, e).getIdx();
     }
-    Zmm low = zmm31, high = zmm31;
-    if (a.wide) low = vec(i.src[0], 0), high = vec(i.src[0], 1);
-    a.lanes = access_mask(i);
     if (a.wide) {
-      vmovups(ptr[rbp + CONTEXT(slow_address)], low);
-      vmovups(ptr[rbp + CONTEXT(slow_address) + 64], high);
-      Label done;
-      call_slow(a, done);
-      L(done);
-      return;
+      a.wide_root = i.src[0];
+      a.low = vec(i.src[0], 0).getIdx();
+      a.high = vec(i.src[0], 1).getIdx();
     }
+    a.lanes = access_mask(i);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
-    if (a.root == kNoValue) {
+    if (a.root == kNoValue && !a.wide) {
       one_place(a, *otherwise);
     } else {
-      const int root = look(a.root, a.shared ? 2 + a.log_count : a.log_count + 2 - a.shift);
+      const int root = a.wide ? look_wide(a)
+                              : look(a.root, a.shared ? 2 + a.log_count : a.log_count + 2 - a.shift);
       if (root >= 0) {
-        place_of_first(a, root);
+        place_of_first(a, root, *otherwise);
         check_window(a, *otherwise);
         if (a.count > 1) whole_group(a, *otherwise);
         move_window(a);
@@ -1022,46 +1022,98 @@ class SegmentCode : public Xbyak::CodeGenerator {
     return n;
   }
 
+  // The same for 64-bit addresses.
+  int look_wide(const Access& a) {
+    const int log_step = 2 + a.log_count;
+    for (std::size_t n = 0; n < looked_.size(); ++n)
+      if (looked_[n].first == a.wide_root && looked_[n].second == log_step)
+        return static_cast<int>(n);
+    if (looked_.size() == JitContext::kRoots) return -1;
+    const int n = static_cast<int>(looked_.size());
+    looked_.emplace_back(a.wide_root, log_step);
+    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
+    first_wide(a);
+    shl(ecx, log_step);
+    sub(rax, rcx);
+    mov(ptr[rbp + at], rax);
+    vpbroadcastq(zmm30, rax);
+    vpaddq(zmm29, zmm30, ptr[rbp + CONTEXT(wide_lanes) + 128 * log_step]);
+    vpaddq(zmm28, zmm30, ptr[rbp + CONTEXT(wide_lanes) + 128 * log_step + 64]);
+    equal_wide(a, zmm29, zmm28);
+    and_(ecx, r10d);
+    xor_(eax, eax);
+    cmp(ecx, r10d);
+    setne(al);
+    neg(rax);
+    mov(ptr[rbp + at + 8], rax);
+    return n;
+  }
+  // ecx = first active lane, rax = its address.
+  void first_wide(const Access& a) {
+    vmovups(ptr[rbp + CONTEXT(slow_address)], Zmm(a.low));
+    vmovups(ptr[rbp + CONTEXT(slow_address) + 64], Zmm(a.high));
+    bsf(ecx, r10d);
+    mov(rax, ptr[rbp + rcx * 8 + CONTEXT(slow_address)]);
+  }
+  // ecx = lanes whose address equals the expected one.
+  void equal_wide(const Access& a, const Zmm& low, const Zmm& high) {
+    vpcmpeqq(k7, low, Zmm(a.low));
+    kmovw(ecx, k7);
+    vpcmpeqq(k7, high, Zmm(a.high));
+    kmovw(edx, k7);
+    shl(edx, 8);
+    or_(ecx, edx);
+  }
+
   // rax = index of lane 0, extended.
   void add_terms(const Access& a) {
     for (Reg r : a.addends) add(eax, dword[rbx + static_cast<int>(file(r).offset)]);
     if (a.constant) add(eax, static_cast<int>(a.constant));
   }
   // rcx = address (global), offset (shared) of lane 0's access; -1 when the lanes are not in line.
-  void place_of_first(const Access& a, int root) {
+  void place_of_first(const Access& a, int root, const Label& otherwise) {
     const int at = CONTEXT(roots) + root * static_cast<int>(sizeof(JitContext::Root));
-    mov(eax, dword[rbp + at]);
-    add_terms(a);
-    extended(a, 15 << (a.shared ? 2 + a.log_count : a.log_count + 2 - a.shift));
+    if (a.wide) {
+      mov(rcx, ptr[rbp + at]);
+      if (a.offset) add(rcx, static_cast<int>(a.offset));
+    } else {
+      mov(eax, dword[rbp + at]);
+      add_terms(a);
+      if (!a.shared) {
+        // The index of the last lane must not wrap, or it would be extended to something else.
+        const int reach = 15 << (a.log_count + 2 - a.shift);
+        if (a.sign) {
+          cmp(eax, 0x7FFFFFFF - reach);
+          jg(otherwise, T_NEAR);
+        } else {
+          cmp(eax, static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(reach)));
+          ja(otherwise, T_NEAR);
+        }
+      }
+      extended(a);
+    }
     or_(rcx, ptr[rbp + at + 8]);
   }
-  // rcx = base + (extended eax << shift) + offset. When `reach` more would wrap in 32 bits, -1.
-  void extended(const Access& a, int reach) {
-    if (a.shared) {
-      movsxd(rcx, eax);
-      if (a.offset) add(rcx, static_cast<int>(a.offset));
-      return;
-    }
+  // rcx = base + (extended eax << shift) + offset.
+  void extended(const Access& a) {
     if (a.sign)
       movsxd(rcx, eax);
     else
       mov(ecx, eax);
+    if (a.shared) {
+      if (a.offset) add(rcx, static_cast<int>(a.offset));
+      return;
+    }
+    if (!a.bases.empty() && a.shift <= 3) {
+      mov(rdx, ptr[rbx + static_cast<int>(file(a.bases[0]).offset)]);
+      lea(rcx, ptr[rdx + rcx * (1 << a.shift) + static_cast<int>(a.offset)]);
+      for (std::size_t n = 1; n < a.bases.size(); ++n)
+        add(rcx, ptr[rbx + static_cast<int>(file(a.bases[n]).offset)]);
+      return;
+    }
     if (a.shift) shl(rcx, a.shift);
     for (Reg r : a.bases) add(rcx, ptr[rbx + static_cast<int>(file(r).offset)]);
     if (a.offset) add(rcx, static_cast<int>(a.offset));
-    if (reach == 0) return;
-    // The index of the last lane must not wrap, or it would be extended to something else.
-    xor_(edx, edx);
-    if (a.sign)
-      cmp(eax, 0x7FFFFFFF - reach);
-    else
-      cmp(eax, static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(reach)));
-    if (a.sign)
-      setg(dl);
-    else
-      seta(dl);
-    neg(rdx);
-    or_(rcx, rdx);
   }
   int cache_at(const Access& a) const {
     return static_cast<int>(sizeof(JitContext) + a.id * sizeof(JitCache));
@@ -1169,7 +1221,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
   void one_place(const Access& a, const Label& otherwise) {
     xor_(eax, eax);
     add_terms(a);
-    extended(a, 0);
+    extended(a);
     check_single(a, otherwise);
     if (a.store) {
       // The last lane wins.
@@ -1197,6 +1249,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
     } else {
       mov(r8d, r10d);
     }
+    if (a.wide) return scattered_wide(a, back);
     index_vector(a);
     if (a.root != kNoValue && !a.store) {
       // One address for all?
@@ -1208,7 +1261,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
       jne(gather, T_NEAR);
       vmovd(eax, Xbyak::Xmm(29));
       add_terms(a);
-      extended(a, 0);
+      extended(a);
       check_single(a, slow);
       broadcast(a);
       jmp(back, T_NEAR);
@@ -1233,7 +1286,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
       Access base = a;
       base.addends.clear();
       base.constant = 0;
-      extended(base, 0);
+      extended(base);
       sub(rcx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
       test(cl, 3);
       jnz(slow, T_NEAR);
@@ -1270,9 +1323,60 @@ class SegmentCode : public Xbyak::CodeGenerator {
     Access base = a;
     base.addends.clear();
     base.constant = 0;
-    extended(base, 0);
+    extended(base);
     mov(ptr[rbp + CONTEXT(slow_base)], rcx);
     vmovups(ptr[rbp + CONTEXT(slow_index)], zmm31);
+    call_slow(a, back);
+  }
+  void scattered_wide(const Access& a, const Label& back) {
+    Label slow, gather;
+    if (!a.store) {
+      first_wide(a);
+      mov(r9, rax);
+      vpbroadcastq(zmm30, rax);
+      equal_wide(a, zmm30, zmm30);
+      and_(ecx, r10d);
+      cmp(ecx, r10d);
+      jne(gather, T_NEAR);
+      lea(rcx, ptr[r9 + static_cast<int>(a.offset)]);
+      check_single(a, slow);
+      broadcast(a);
+      jmp(back, T_NEAR);
+    }
+    L(gather);
+    // Offsets from the begin of the buffer, in range and aligned.
+    mov(rax, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+    if (a.offset) sub(rax, static_cast<int>(a.offset));
+    vpbroadcastq(zmm30, rax);
+    vpsubq(zmm29, Zmm(a.low), zmm30);
+    vpsubq(zmm28, Zmm(a.high), zmm30);
+    const auto places = ptr_b[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, bytes))];
+    vpcmpuq(k7, zmm29, places, 1);
+    kmovw(ecx, k7);
+    vpcmpuq(k7, zmm28, places, 1);
+    kmovw(edx, k7);
+    shl(edx, 8);
+    or_(ecx, edx);
+    and_(ecx, r8d);
+    cmp(ecx, r8d);
+    jne(slow, T_NEAR);
+    vpmovqd(Xbyak::Ymm(29), zmm29);
+    vpmovqd(Xbyak::Ymm(28), zmm28);
+    vinserti64x4(zmm29, zmm29, Xbyak::Ymm(28), 1);
+    aligned_lanes(a, (4 << a.log_count) - 1, slow);
+    mov(rcx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+    for (int e = 0; e < a.count; ++e) {
+      kmovw(k7, a.lanes);
+      const auto at = ptr[rcx + zmm29 + 4 * e];
+      if (a.store)
+        vpscatterdd(at | k7, Zmm(a.data[e]));
+      else
+        vpgatherdd(Zmm(a.data[e]) | k7, at);
+    }
+    jmp(back, T_NEAR);
+    L(slow);
+    vmovups(ptr[rbp + CONTEXT(slow_address)], Zmm(a.low));
+    vmovups(ptr[rbp + CONTEXT(slow_address) + 64], Zmm(a.high));
     call_slow(a, back);
   }
   // zmm31 = the lanes' 32-bit indices.

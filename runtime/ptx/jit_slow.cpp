@@ -50,7 +50,9 @@ void remember(JitCache& cache, const Frame& f, u32 bytes) {
   cache.single = (size - bytes) / bytes + 1;
   if (size >= u64{bytes} * kGroupLanes) cache.window = (size - u64{bytes} * kGroupLanes) / bytes + 1;
   const u64 words = (size - bytes) / 4 + 1;
-  cache.elements = words <= (u64{1} << 30) ? static_cast<u32>(words) : 0;
+  if (words > (u64{1} << 28)) return;
+  cache.elements = static_cast<u32>(words);
+  cache.bytes = size - bytes + 1;
 }
 
 }  // namespace

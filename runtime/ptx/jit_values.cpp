@@ -7,7 +7,7 @@
 namespace driftc::runtime::ptx {
 namespace {
 
-constexpr std::size_t kMaxTerms = 3;
+constexpr std::size_t kMaxTerms = 3, kMaxBases = 12;
 
 // Operations that give the same result for every NaN of the same operand: those of floats write a
 // canonical NaN whatever they read.
@@ -181,7 +181,7 @@ class Valuer {
         const Value &a = value(local.src[0]), &b = value(local.src[1]);
         if (!a.is_address || !b.is_address) return;
         if (a.index != kNoValue && b.index != kNoValue) return;
-        if (a.bases.size() + b.bases.size() > kMaxTerms) return;
+        if (a.bases.size() + b.bases.size() > kMaxBases) return;
         const Value& x = a.index != kNoValue ? a : b;
         v.is_address = true;
         v.index = x.index;
