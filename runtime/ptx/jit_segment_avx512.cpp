@@ -43,6 +43,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
         places_(v_.values.size()) {}
 
   bool run() {
+    find_ranges();
     prologue();
     for (now_ = 0; now_ < static_cast<int>(v_.insts.size()) && !failed_; ++now_) {
       LocalInst& i = v_.insts[static_cast<std::size_t>(now_)];
@@ -920,6 +921,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
     bool guarded = false;
     int data[4] = {};             // vector registers
     int root_register = -1;
+    bool pointer = false;          // rcx holds the checked place in this process, without `offset`
     ValueId wide_root = kNoValue;  // 64-bit addresses
     int low = 0, high = 0;         // registers of its halves
   };
@@ -980,7 +982,14 @@ class SegmentCode : public Xbyak::CodeGenerator {
     } else {
       const int root = a.wide ? look_wide(a)
                               : look(a.root, a.shared ? 2 + a.log_count : a.log_count + 2 - a.shift);
-      if (root >= 0) {
+      if (root >= 0 && a.shared && shared_pointer(a, root)) {
+        test(rcx, rcx);
+        jz(*otherwise, T_NEAR);
+        Access direct = a;
+        direct.pointer = true;
+        if (a.count > 1) whole_group(a, *otherwise);
+        move_window(direct);
+      } else if (root >= 0) {
         place_of_first(a, root, *otherwise);
         check_window(a, *otherwise);
         if (a.count > 1) whole_group(a, *otherwise);
@@ -1047,6 +1056,70 @@ class SegmentCode : public Xbyak::CodeGenerator {
     neg(rax);
     mov(ptr[rbp + at + 8], rax);
     return n;
+  }
+  // Shared accesses that differ in their constant offset only are checked together, once: rcx = the
+  // place in this process that the first lane's address stands for, 0 when one of them may not be
+  // made as a window. False: they have no common pointer.
+  bool shared_pointer(const Access& a, int root) {
+    const Range* range = nullptr;
+    for (const Range& r : ranges_)
+      if (r.index_root == a.root && r.addends == a.addends && r.constant == a.constant &&
+          r.log_count == a.log_count)
+        range = &r;
+    const int bytes = 4 << a.log_count;
+    if (!range || range->count < 2 || (range->bits & (bytes - 1)) != 0) return false;
+    const auto n = static_cast<std::size_t>(range - ranges_.data());
+    const int at = CONTEXT(roots) + range->slot * static_cast<int>(sizeof(JitContext::Root));
+    if (ranges_[n].slot >= 0) {
+      mov(rcx, ptr[rbp + at]);
+      return true;
+    }
+    if (looked_.size() == JitContext::kRoots) return false;
+    ranges_[n].slot = static_cast<int>(looked_.size());
+    looked_.emplace_back(kNoValue, 0);
+    Access base = a;
+    base.offset = 0;
+    Label bad, good;
+    place_of_first(base, root, bad);
+    for (const std::int64_t offset : {range->low, range->high}) {
+      lea(rdx, ptr[rcx + static_cast<int>(offset)]);
+      ror(rdx, 2 + a.log_count);
+      cmp(rdx, ptr[rbp + CONTEXT(shared_window) + 8 * a.log_count]);
+      jae(bad);
+    }
+    add(rcx, r13);
+    jmp(good);
+    L(bad);
+    xor_(ecx, ecx);
+    L(good);
+    mov(ptr[rbp + CONTEXT(roots) + ranges_[n].slot * static_cast<int>(sizeof(JitContext::Root))],
+        rcx);
+    return true;
+  }
+  // What shared_pointer() needs to know before the first access.
+  void find_ranges() {
+    for (const LocalInst& i : v_.insts) {
+      if (!i.emit || (i.inst->op != Op::kLoad && i.inst->op != Op::kStore) ||
+          i.inst->memory.space != Space::kShared)
+        continue;
+      const Value& x = value(i.src[0]);
+      if (value(x.root).from == Value::From::kUniform) continue;
+      const int log_count = i.inst->memory.count == 4 ? 2 : i.inst->memory.count - 1;
+      if (i.inst->imm < -(1 << 20) || i.inst->imm > (1 << 20)) continue;
+      Range* found = nullptr;
+      for (Range& r : ranges_)
+        if (r.index_root == x.root && r.addends == x.addends && r.constant == x.constant &&
+            r.log_count == log_count)
+          found = &r;
+      if (!found) {
+        ranges_.push_back({x.root, x.addends, x.constant, log_count, i.inst->imm, i.inst->imm});
+        found = &ranges_.back();
+      }
+      found->low = std::min(found->low, i.inst->imm);
+      found->high = std::max(found->high, i.inst->imm);
+      found->bits |= static_cast<std::uint64_t>(i.inst->imm);
+      ++found->count;
+    }
   }
   // ecx = first active lane, rax = its address.
   void first_wide(const Access& a) {
@@ -1143,6 +1216,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
     jae(otherwise, T_NEAR);
   }
   Xbyak::Address memory_at(const Access& a, int displacement) {
+    if (a.pointer) return ptr[rcx + (static_cast<int>(a.offset) + displacement)];
     return a.shared ? ptr[r13 + rcx + displacement] : ptr[rcx + displacement];
   }
   void whole_group(const Access& a, const Label& otherwise) {
@@ -1155,7 +1229,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
   void move_window(const Access& a) {
     if (a.count == 1) {
       if (a.store)
-        vmovups(memory_at(a, 0) | a.lanes, Zmm(a.data[0]));
+        store_window(a);
       else if (a.guarded)
         vmovups(Zmm(a.data[0]) | a.lanes, memory_at(a, 0));
       else
@@ -1168,6 +1242,24 @@ class SegmentCode : public Xbyak::CodeGenerator {
     } else {
       deinterleave(a);
     }
+  }
+  // A store under a mask costs many times a plain one on some machines.
+  void store_window(const Access& a) {
+    auto masked = std::make_shared<Label>(), back = std::make_shared<Label>();
+    if (a.guarded) {
+      kmovw(eax, a.lanes);
+      cmp(eax, 0xFFFF);
+    } else {
+      cmp(r10d, 0xFFFF);
+    }
+    jne(*masked, T_NEAR);
+    vmovups(memory_at(a, 0), Zmm(a.data[0]));
+    L(*back);
+    later_.push_back([this, a, masked, back] {
+      L(*masked);
+      vmovups(memory_at(a, 0) | a.lanes, Zmm(a.data[0]));
+      jmp(*back, T_NEAR);
+    });
   }
   auto table(int n) { return ptr[rbp + CONTEXT(interleave) + 64 * n]; }
   void deinterleave(const Access& a) {
@@ -1432,24 +1524,47 @@ class SegmentCode : public Xbyak::CodeGenerator {
   // ---- results ------------------------------------------------------------------------------------
   void write_outputs() {
     now_ = static_cast<int>(v_.insts.size()) - 1;
-    // Values of the file may lie in slots that are written below.
+    Label masked, done;
+    const bool vectors = std::any_of(v_.outputs.begin(), v_.outputs.end(), [&](const Output& o) {
+      return value(o.value).kind != RegKind::kP;
+    });
+    for (const Output& o : v_.outputs) {
+      begin_inst();
+      if (value(o.value).kind == RegKind::kP) write_predicate(o);
+    }
+    if (!vectors) return;
+    // What is spilled, or still to be broadcast, is loaded the same way on both ways: the registers
+    // are put back in between.
+    cmp(r10d, 0xFFFF);
+    jne(masked, T_NEAR);
+    const auto owner = owner_;
+    const auto places = places_;
+    const auto spills = std::pair{free_spills_, spills_};
+    write_vectors(false);
+    jmp(done, T_NEAR);
+    L(masked);
+    owner_ = owner;
+    places_ = places;
+    free_spills_ = spills.first;
+    spills_ = spills.second;
+    write_vectors(true);
+    L(done);
+  }
+  void write_vectors(bool masked) {
+    if (masked) kshiftrw(k6, k1, 8);
     for (const Output& o : v_.outputs) {
       begin_inst();
       const Value& x = value(o.value);
-      if (x.from == Value::From::kFile) failed_ = true;  // never: copies of them are values of the unit
-      if (x.kind == RegKind::kP) {
-        write_predicate(o);
-        continue;
-      }
-      const bool is_wide = x.kind == RegKind::kL;
-      if (is_wide) kshiftrw(k6, k1, 8);
-      for (int half = 0; half < (is_wide ? 2 : 1); ++half) {
+      if (x.from == Value::From::kFile) failed_ = true;  // never: copies are values of the unit
+      if (x.kind == RegKind::kP) continue;
+      for (int half = 0; half < (x.kind == RegKind::kL ? 2 : 1); ++half) {
         const Zmm v = vec(o.value, half_of(o.value, half));
-        const Opmask m = half ? k6 : k1;
-        if (is_wide)
-          vmovdqa64(in_file(o.reg, half) | m, v);
+        if (!masked)
+          vmovups(in_file(o.reg, half), v);
+        else if (x.kind == RegKind::kL)
+          vmovdqa64(in_file(o.reg, half) | (half ? k6 : k1), v);
         else
-          vmovdqa32(in_file(o.reg) | m, v);
+          vmovdqa32(in_file(o.reg) | k1, v);
       }
     }
   }
@@ -1465,6 +1580,17 @@ class SegmentCode : public Xbyak::CodeGenerator {
     mov(at, ax);
   }
 
+  struct Range {
+    ValueId index_root;
+    std::vector<Reg> addends;
+    std::uint32_t constant;
+    int log_count;
+    std::int64_t low, high;
+    std::uint64_t bits = 0;
+    int count = 0;
+    int slot = -1;
+  };
+
   const BoundProgram& bound_;
   const Code& code_;
   UnitValues v_;
@@ -1479,6 +1605,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
   std::vector<int> free_spills_, free_mask_spills_;
   int spills_ = 0, mask_spills_ = 0;
   std::vector<std::pair<ValueId, int>> looked_;
+  std::vector<Range> ranges_;
   std::vector<std::function<void()>> later_;
   Zmm operand_register_;
   Xbyak::Address operand_memory_ = ptr[rax];
