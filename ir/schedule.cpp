@@ -84,7 +84,7 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : p.rows < 1024 ? 64 : 128;
   s.block_n = p.columns <= 16                       ? 16
               : p.columns <= 32                     ? 32
-              : p.columns < 128 || s.block_m == 128 ? 64
+              : p.columns < 128 ? 64
                                                     : 128;
   // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in
   // all-large tiles.

@@ -30,7 +30,7 @@ std::shared_ptr<const PreparedProgram> Program::prepare(const std::array<std::ui
   const std::lock_guard lock(mutex_);
   if (auto found = prepared_.find({block, path}); found != prepared_.end()) return found->second;
   auto made = std::make_shared<PreparedProgram>(bind(*code_, block[0] * block[1] * block[2]));
-  made->jit = Jit::create(made->bound, path);
+  made->jit = Jit::create(made->bound, block, path);
   if (prepared_.size() >= kMaxPrepared) prepared_.clear();
   return prepared_[{block, path}] = std::move(made);
 }

@@ -23,7 +23,8 @@ Jit::~Jit() = default;
 
 Jit::Jit(const BoundProgram& bound, Path path) : bound_(bound), path_(path) {}
 
-std::unique_ptr<Jit> Jit::create(const BoundProgram& bound, Path path) {
+std::unique_ptr<Jit> Jit::create(const BoundProgram& bound,
+                                 const std::array<std::uint32_t, 3>& block, Path path) {
 #if defined(__x86_64__)
   if (path == Path::kPortable) return nullptr;
   auto* supported = +[](const Code&, const Inst&) { return false; };
@@ -31,6 +32,7 @@ std::unique_ptr<Jit> Jit::create(const BoundProgram& bound, Path path) {
   std::unique_ptr<Jit> jit(new Jit(bound, path));
   const Code& code = bound.program->code;
   jit->plan_ = plan_units(code, supported);
+  jit->shapes_ = find_shapes(code, block);
   std::uint32_t accesses = 0;
   for (const UnitPlan& plan : jit->plan_.units) {
     auto unit = std::make_unique<Unit>();
@@ -51,6 +53,7 @@ std::unique_ptr<Jit> Jit::create(const BoundProgram& bound, Path path) {
   return jit;
 #else
   (void)bound;
+  (void)block;
   (void)path;
   return nullptr;
 #endif
@@ -70,7 +73,7 @@ void Jit::translate(Unit& unit, const Frame& frame, std::uint32_t group) const {
     code = emit_region(*bound_.regions[static_cast<std::size_t>(i.imm)], frame, group,
                        path_ == Path::kAvx512);
   } else {
-    code = emit_segment_avx512(bound_, *unit.plan, unit.first_access,
+    code = emit_segment_avx512(bound_, *unit.plan, shapes_, unit.first_access,
                                const_cast<std::vector<JitAccess>&>(accesses_));
   }
   if (code) unit.memory = ExecutableMemory(*code);

@@ -14,6 +14,7 @@
 
 #include "runtime/ptx/bind.h"
 #include "runtime/ptx/jit_plan.h"
+#include "runtime/ptx/jit_shapes.h"
 #include "runtime/ptx/path.h"
 
 namespace driftc::runtime::ptx {
@@ -85,7 +86,8 @@ struct JitContext {
 class Jit {
  public:
   // Null when the path has no machine code.
-  static std::unique_ptr<Jit> create(const BoundProgram& bound, Path path);
+  static std::unique_ptr<Jit> create(const BoundProgram& bound,
+                                     const std::array<std::uint32_t, 3>& block, Path path);
   ~Jit();
 
   struct Unit;
@@ -130,6 +132,7 @@ class Jit {
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::vector<Step>> blocks_;
   std::vector<JitAccess> accesses_;
+  std::vector<Shape> shapes_;
   mutable std::mutex mutex_;
   mutable std::atomic<std::size_t> code_bytes_ = 0;
 };

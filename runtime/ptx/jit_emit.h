@@ -19,6 +19,7 @@ using JitFn = std::uint64_t (*)(JitContext* context);
 // there are. `first_access` numbers the accesses of this unit in `accesses`.
 std::optional<std::vector<std::uint8_t>> emit_segment_avx512(const BoundProgram& bound,
                                                              const UnitPlan& unit,
+                                                             const std::vector<Shape>& shapes,
                                                              std::uint32_t first_access,
                                                              std::vector<JitAccess>& accesses);
 bool segment_supports_avx512(const Code& code, const Inst& inst);

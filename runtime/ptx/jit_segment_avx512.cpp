@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "runtime/ptx/jit_emit.h"
@@ -32,12 +33,12 @@ bool is_host(Space s) { return s == Space::kGlobal || s == Space::kConst || s ==
 
 class SegmentCode : public Xbyak::CodeGenerator {
  public:
-  SegmentCode(const BoundProgram& bound, const UnitPlan& unit, std::uint32_t first_access,
-          std::vector<JitAccess>& accesses, std::uint8_t* buffer)
+  SegmentCode(const BoundProgram& bound, const UnitPlan& unit, const std::vector<Shape>& shapes,
+              std::uint32_t first_access, std::vector<JitAccess>& accesses, std::uint8_t* buffer)
       : Xbyak::CodeGenerator(kCodeBytes, buffer),
         bound_(bound),
         code_(bound.program->code),
-        v_(value_unit(code_, unit)),
+        v_(value_unit(code_, unit, shapes)),
         next_access_(first_access),
         accesses_(accesses),
         places_(v_.values.size()) {}
@@ -977,11 +978,12 @@ class SegmentCode : public Xbyak::CodeGenerator {
     }
     a.lanes = access_mask(i);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
-    if (a.root == kNoValue && !a.wide) {
+    if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
       one_place(a, *otherwise);
     } else {
       const int root = a.wide ? look_wide(a)
-                              : look(a.root, a.shared ? 2 + a.log_count : a.log_count + 2 - a.shift);
+                              : in_line(a.root, a.shared ? 2 + a.log_count
+                                                         : a.log_count + 2 - a.shift);
       if (root >= 0 && a.shared && shared_pointer(a, root)) {
         test(rcx, rcx);
         jz(*otherwise, T_NEAR);
@@ -1006,6 +1008,30 @@ class SegmentCode : public Xbyak::CodeGenerator {
     });
   }
 
+  // As look(), but does not look at what is proved, and only once at values that differ by what all
+  // lanes share.
+  int in_line(ValueId v, int log_step) {
+    const Value& x = value(v);
+    if (log_step < 0 || log_step > 4) return -1;
+    if (!x.shape.is_linear() && x.pattern == v) return look(v, log_step);
+    if (x.shape.is_linear() && x.shape.step != 1 << log_step) return -1;
+    for (std::size_t n = 0; n < looked_.size(); ++n)
+      if (looked_[n].first == v && looked_[n].second == log_step) return static_cast<int>(n);
+    int pattern = -1;
+    if (!x.shape.is_linear()) {
+      pattern = look(x.pattern, log_step);
+      if (pattern < 0) return -1;
+    }
+    if (looked_.size() == JitContext::kRoots) return -1;
+    const int n = static_cast<int>(looked_.size());
+    looked_.emplace_back(v, log_step);
+    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
+    vpsubd(zmm30, vec(v), ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
+    vpcompressd(zmm29 | k1 | T_z, zmm30);
+    vmovd(dword[rbp + at], Xbyak::Xmm(29));
+    flag_of_[n] = pattern;
+    return n;
+  }
   // Looks once whether the lanes of a value follow each other by 1 << log_step; the answer is in
   // context.roots. -1: such a step does not exist, or there is no room for the answer.
   int look(ValueId v, int log_step) {
@@ -1165,7 +1191,13 @@ class SegmentCode : public Xbyak::CodeGenerator {
       }
       extended(a);
     }
-    or_(rcx, ptr[rbp + at + 8]);
+    const auto flag = flag_of_.find(root);
+    if (flag == flag_of_.end()) {
+      or_(rcx, ptr[rbp + at + 8]);
+    } else if (flag->second >= 0) {
+      or_(rcx, ptr[rbp + CONTEXT(roots) +
+                   flag->second * static_cast<int>(sizeof(JitContext::Root)) + 8]);
+    }
   }
   // rcx = base + (extended eax << shift) + offset.
   void extended(const Access& a) {
@@ -1311,7 +1343,12 @@ class SegmentCode : public Xbyak::CodeGenerator {
 
   // All lanes at one address.
   void one_place(const Access& a, const Label& otherwise) {
-    xor_(eax, eax);
+    if (a.root == kNoValue) {
+      xor_(eax, eax);
+    } else {
+      vpcompressd(zmm29 | k1 | T_z, Zmm(a.root_register));
+      vmovd(eax, Xbyak::Xmm(29));
+    }
     add_terms(a);
     extended(a);
     check_single(a, otherwise);
@@ -1606,6 +1643,7 @@ class SegmentCode : public Xbyak::CodeGenerator {
   int spills_ = 0, mask_spills_ = 0;
   std::vector<std::pair<ValueId, int>> looked_;
   std::vector<Range> ranges_;
+  std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
   std::vector<std::function<void()>> later_;
   Zmm operand_register_;
   Xbyak::Address operand_memory_ = ptr[rax];
@@ -1702,11 +1740,12 @@ bool segment_supports_avx512(const Code& code, const Inst& i) {
 
 std::optional<std::vector<std::uint8_t>> emit_segment_avx512(const BoundProgram& bound,
                                                              const UnitPlan& unit,
+                                                             const std::vector<Shape>& shapes,
                                                              std::uint32_t first_access,
                                                              std::vector<JitAccess>& accesses) {
   const std::unique_ptr<std::uint8_t[]> buffer(new std::uint8_t[kCodeBytes]);
   try {
-    SegmentCode segment(bound, unit, first_access, accesses, buffer.get());
+    SegmentCode segment(bound, unit, shapes, first_access, accesses, buffer.get());
     if (!segment.run()) return std::nullopt;
     return std::vector<std::uint8_t>(buffer.get(), buffer.get() + segment.getSize());
   } catch (const Xbyak::Error&) {

@@ -38,7 +38,8 @@ bool ignores_nan_bits(Op op) {
 
 class Valuer {
  public:
-  Valuer(const Code& code, const UnitPlan& unit) : code_(code), unit_(unit) {}
+  Valuer(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes)
+      : code_(code), unit_(unit), shapes_(shapes) {}
 
   UnitValues run() {
     const std::vector<Inst>& block = code_.blocks[unit_.block].code;
@@ -56,6 +57,7 @@ class Valuer {
   ValueId add(Value v) {
     const ValueId id = static_cast<ValueId>(out_.values.size());
     if (v.root == kNoValue) v.root = id;
+    if (v.pattern == kNoValue) v.pattern = id;
     out_.values.push_back(std::move(v));
     return id;
   }
@@ -65,6 +67,7 @@ class Valuer {
     v.kind = code_.regs[r].kind;
     v.from = code_.regs[r].uniform ? Value::From::kUniform : Value::From::kFile;
     v.reg = r;
+    v.shape = shapes_[r];
     const bool constant = code_.regs[r].is_constant;
     if (v.kind == RegKind::kL && v.from == Value::From::kUniform) {
       v.is_address = true;
@@ -104,12 +107,32 @@ class Valuer {
       v.kind = code_.regs[i.dst[d]].kind;
       v.from = Value::From::kInst;
       v.inst = position;
+      if (plain) describe_shape(i, local, v);
       if (plain && v.kind == RegKind::kW) describe_sum(i, local, v);
       if (plain && v.kind == RegKind::kL) describe_address(i, local, v);
       local.dst[d] = add(std::move(v));
     }
     for (std::uint8_t d = 0; d < i.destinations; ++d) now_[i.dst[d]] = local.dst[d];
     out_.insts.push_back(local);
+  }
+
+  void describe_shape(const Inst& i, const LocalInst& local, Value& v) {
+    Shape sources[5];
+    for (std::uint8_t s = 0; s < i.sources; ++s) sources[s] = value(local.src[s]).shape;
+    v.shape = shape_after(code_, i, sources);
+    if (v.shape.is_linear()) return;
+    // Adding what all lanes share does not change how they differ.
+    auto keeps = [&](int varying, bool others_splat) {
+      if (others_splat) v.pattern = value(local.src[varying]).pattern;
+    };
+    if (i.op == Op::kAdd32) {
+      keeps(0, sources[1].is_splat());
+      keeps(1, sources[0].is_splat());
+    } else if (i.op == Op::kSub32) {
+      keeps(0, sources[1].is_splat());
+    } else if (i.op == Op::kMad32) {
+      keeps(2, sources[0].is_splat() && sources[1].is_splat());
+    }
   }
 
   void describe_sum(const Inst& i, const LocalInst& local, Value& v) {
@@ -206,7 +229,10 @@ class Valuer {
     if (x.uses.empty() || x.uses.back() != position) x.uses.push_back(position);
   }
   void use_index(ValueId v, std::int32_t position) {
-    if (v != kNoValue) use(value(v).root, position);
+    if (v == kNoValue) return;
+    const ValueId root = value(v).root;
+    use(root, position);
+    if (!value(root).shape.is_linear()) use(value(root).pattern, position);
   }
   void mark() {
     const std::int32_t end = static_cast<std::int32_t>(out_.insts.size());
@@ -240,12 +266,15 @@ class Valuer {
 
   const Code& code_;
   const UnitPlan& unit_;
+  const std::vector<Shape>& shapes_;
   UnitValues out_;
   std::map<Reg, ValueId> now_;
 };
 
 }  // namespace
 
-UnitValues value_unit(const Code& code, const UnitPlan& unit) { return Valuer(code, unit).run(); }
+UnitValues value_unit(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes) {
+  return Valuer(code, unit, shapes).run();
+}
 
 }  // namespace driftc::runtime::ptx

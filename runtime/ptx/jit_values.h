@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/ptx/jit_plan.h"
+#include "runtime/ptx/jit_shapes.h"
 #include "runtime/ptx/program.h"
 
 namespace driftc::runtime::ptx {
@@ -29,6 +30,10 @@ struct Value {
   ValueId root = kNoValue;
   std::vector<Reg> addends;
   std::uint32_t constant = 0;
+
+  // The lanes' values differ as those of `pattern` do; itself when nothing better is known.
+  Shape shape = Shape::unknown();
+  ValueId pattern = kNoValue;
 
   // 64 bits: (extended index << shift) + the uniform registers + offset, modulo 2^64.
   bool is_address = false;
@@ -63,6 +68,6 @@ struct UnitValues {
   std::vector<Output> outputs;
 };
 
-UnitValues value_unit(const Code& code, const UnitPlan& unit);
+UnitValues value_unit(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes);
 
 }  // namespace driftc::runtime::ptx

@@ -140,6 +140,7 @@ struct Block {
   Reg condition = kNoReg;
   bool condition_negated = false;
   bool uniform_branch = false;  // filled by uniformity
+  bool divergent = true;        // may run for some of the living threads only (the same)
   std::uint32_t join = 0;       // immediate post-dominator; blocks.size() = the kernel's end
   std::vector<Reg> live_out;    // registers that a later block reads (filled by allocate)
   std::uint32_t line = 0;
