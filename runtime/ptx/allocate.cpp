@@ -82,7 +82,11 @@ class Allocator {
     }
   }
 
-  bool fixed(Reg r) const { return code_.regs[r].is_constant || code_.regs[r].is_special; }
+  // Set before a block runs, by the machine or (parameters) by its first instructions, and kept.
+  bool fixed(Reg r) const {
+    const RegInfo& info = code_.regs[r];
+    return info.is_constant || info.is_special || (info.is_parameter && info.uniform);
+  }
 
   // A region reads its inputs and writes its outputs; the registers inside its fallback come on
   // top.

@@ -45,7 +45,9 @@ class Planner {
     const std::vector<Inst>& code = code_.blocks[b].code;
     for (std::uint32_t k = 0; k < code.size(); ++k) {
       const Inst& i = code[k];
-      if (i.uniform && i.guard == kNoReg) {
+      if (i.uniform && i.op == Op::kLoadParam && code_.regs[i.dst[0]].is_parameter) {
+        continue;  // done once per thread, before its first block
+      } else if (i.uniform && i.guard == kNoReg) {
         uniform(k, i);
       } else if (i.op == Op::kRegion) {
         close();

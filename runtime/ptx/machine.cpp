@@ -79,6 +79,10 @@ class Worker {
     else if (jit)
       machine_code_.emplace(*jit, f_);
     jit_ = machine_code_ ? jit : nullptr;
+    if (jit_)
+      for (const BoundInst& in : bound.blocks[0].code)
+        if (in.uniform && in.inst->op == Op::kLoadParam && code_.regs[in.inst->dst[0]].is_parameter)
+          one(in);
   }
 
   // The fault of this block; kind kNone when all went well.
@@ -266,6 +270,7 @@ class Worker {
     for (std::uint32_t g = first_; g < last_; ++g) partial_ = partial_ || m[g] != full_[g];
   }
   void retire(const LaneMask& m) {
+    masks_changed_ = true;
     for (Entry& e : stack_)
       for (std::uint32_t g = 0; g < f_.groups; ++g)
         e.mask[g] = static_cast<std::uint16_t>(e.mask[g] & ~m[g]);
@@ -323,11 +328,11 @@ class Worker {
   }
 
   void unit(Jit::Unit& unit, const BoundBlock& block) {
-    const std::span<const std::uint32_t> body = jit_->body(unit);
-    if (jit_->is_region(unit) && (partial_ || f_.lanes % kGroupLanes != 0))
-      return one(block.code[body[0]]);
+    if ((partial_ || f_.lanes % kGroupLanes != 0) && jit_->is_region(unit))
+      return one(block.code[jit_->body(unit)[0]]);
     std::uint32_t first = first_;
     if (machine_code_->run(unit, first, last_)) return;
+    const std::span<const std::uint32_t> body = jit_->body(unit);
     const std::uint32_t all = std::exchange(first_, first);
     for (std::uint32_t k : body) one(block.code[k]);
     first_ = all;
@@ -366,16 +371,19 @@ class Worker {
     alive_ = full_;
     stack_.clear();
     stack_.push_back({0, end, full_});
+    masks_changed_ = true;
     std::uint64_t steps = 0;
     while (!stack_.empty()) {
       Entry& top = stack_.back();
-      if (top.pc == top.join || top.pc == end || empty(top.mask)) {
+      if (top.pc == top.join || top.pc == end || (masks_changed_ && empty(top.mask))) {
         stack_.pop_back();
+        masks_changed_ = true;
         continue;
       }
       const Block& block = code_.blocks[top.pc];
       const BoundBlock& bound = bound_.blocks[top.pc];
-      activate(top.mask);
+      if (masks_changed_) activate(top.mask);
+      masks_changed_ = false;
       if (checker_) {
         for (const BoundInst& in : bound.code) checked(in);
         if (block.condition != kNoReg &&
@@ -430,6 +438,10 @@ class Worker {
     Entry& top = stack_.back();
     const std::uint16_t* condition =
         reinterpret_cast<const std::uint16_t*>(f_.regs + bound.condition.offset);
+    if (block.uniform_branch) {
+      top.pc = ((condition[0] & 1) != 0) != block.condition_negated ? block.target : block.next;
+      return;
+    }
     LaneMask taken{}, fall{};
     for (std::uint32_t g = 0; g < f_.groups; ++g) {
       std::uint32_t c = condition[bound.condition.mask & g];
@@ -456,6 +468,7 @@ class Worker {
       retire(fall);
       return;
     }
+    masks_changed_ = true;
     std::uint32_t join = block.join;
     if (join == top.join)
       stack_.pop_back();  // the entry below waits there for these lanes already
@@ -482,6 +495,7 @@ class Worker {
   std::vector<Entry> stack_;
   std::uint32_t first_ = 0, last_ = 0;
   bool partial_ = false;
+  bool masks_changed_ = true;  // since activate()
 };
 
 // ---- reports

@@ -99,6 +99,7 @@ struct RegInfo {
   RegKind kind = RegKind::kNone;
   bool is_constant = false;  // never written; value in `bits`
   bool is_special = false;   // set by the machine before a block runs; which one in `bits`
+  bool is_parameter = false;  // read once, where the kernel begins; never written again
   bool uniform = false;
   std::uint64_t bits = 0;
   std::uint32_t slot = 0;  // filled by allocate; slots are numbered per (kind, uniform)
