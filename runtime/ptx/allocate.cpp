@@ -15,6 +15,8 @@
 namespace driftc::runtime::ptx {
 namespace {
 
+constexpr std::size_t kMaxUnshared = 512;
+
 class Bits {
  public:
   Bits(std::size_t rows, std::size_t bits) : words_((bits + 63) / 64), data_(rows * words_, 0) {}
@@ -208,8 +210,10 @@ class Allocator {
       using Active = std::pair<std::uint32_t, std::uint32_t>;  // end, slot
       std::priority_queue<Active, std::vector<Active>, std::greater<>> active;
       std::vector<std::uint32_t> free;  // a stack: the slot freed last is the warmest
+      // Uniform slots are small; one each leaves the translator free to move uniform work.
+      const bool share = !c.uniform || order.size() > kMaxUnshared;
       for (Reg r : order) {
-        while (!active.empty() && active.top().first < intervals_[r].begin) {
+        while (share && !active.empty() && active.top().first < intervals_[r].begin) {
           free.push_back(active.top().second);
           active.pop();
         }

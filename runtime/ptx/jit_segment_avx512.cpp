@@ -81,6 +81,8 @@ class SegmentCode : public Xbyak::CodeGenerator {
     lea(r14, ptr[r12 * 2]);
     mov(r15, r12);
     shl(r15, 6);
+    for (const LocalInst& i : v_.insts)
+      if (i.emit && is_division(i.inst->op)) reciprocal(i);
     L(group_);
     mov(rax, ptr[rbp + CONTEXT(active)]);
     movzx(r10d, word[rax + r14]);
@@ -679,11 +681,86 @@ class SegmentCode : public Xbyak::CodeGenerator {
     vmovdqa32(target(), zmm30);
   }
 
+  static bool is_division(Op op) {
+    return op == Op::kDivS32 || op == Op::kDivU32 || op == Op::kRemS32 || op == Op::kRemU32;
+  }
+  // A divisor that all lanes share is inverted once: one step above the rounded 1 / d, so that the
+  // product with a is never below a / d, nor above it by more than a / d * 2^-51 < 2^-19 / d, while
+  // the next quotient is 1 / d away. Behind it in the same place: all ones when d is 0.
+  void reciprocal(const LocalInst& i) {
+    const Value& d = value(i.src[1]);
+    const bool is_signed = i.inst->op == Op::kDivS32 || i.inst->op == Op::kRemS32;
+    if (d.from != Value::From::kUniform || reciprocal_of(i) >= 0) return;
+    if (looked_.size() == JitContext::kRoots) return;
+    const int n = static_cast<int>(looked_.size());
+    looked_.emplace_back(kNoValue, 0);
+    reciprocals_.push_back({d.reg, is_signed, n});
+    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
+    const auto memory = dword[rbx + static_cast<int>(file(d.reg).offset)];
+    if (is_signed)
+      movsxd(rax, memory);
+    else
+      mov(eax, memory);
+    vcvtsi2sd(xmm0, xmm0, rax);
+    mov(ecx, 1);
+    vcvtsi2sd(xmm1, xmm1, rcx);
+    vdivsd(xmm0, xmm1, xmm0);
+    vmovq(rcx, xmm0);
+    inc(rcx);
+    mov(ptr[rbp + at], rcx);
+    xor_(ecx, ecx);
+    test(rax, rax);
+    setz(cl);
+    neg(rcx);
+    mov(ptr[rbp + at + 8], rcx);
+  }
+  int reciprocal_of(const LocalInst& i) const {
+    const bool is_signed = i.inst->op == Op::kDivS32 || i.inst->op == Op::kRemS32;
+    for (const auto& r : reciprocals_)
+      if (r.divisor == value(i.src[1]).reg && r.is_signed == is_signed) return r.slot;
+    return -1;
+  }
+  template <class Target>
+  void divide_by_uniform(const LocalInst& i, int slot, Target target) {
+    const Op op = i.inst->op;
+    const bool is_signed = op == Op::kDivS32 || op == Op::kRemS32;
+    const int at = CONTEXT(roots) + slot * static_cast<int>(sizeof(JitContext::Root));
+    const Zmm a = vec(i.src[0]);
+    const Xbyak::Ymm y29(29), y30(30);
+    vextracti64x4(y30, a, 1);
+    if (is_signed) {
+      vcvtdq2pd(zmm29, Xbyak::Ymm(a.getIdx()));
+      vcvtdq2pd(zmm30, y30);
+    } else {
+      vcvtudq2pd(zmm29, Xbyak::Ymm(a.getIdx()));
+      vcvtudq2pd(zmm30, y30);
+    }
+    vmulpd(zmm29, zmm29, ptr_b[rbp + at]);
+    vmulpd(zmm30, zmm30, ptr_b[rbp + at]);
+    if (is_signed) {
+      vcvttpd2dq(y29, zmm29);
+      vcvttpd2dq(y30, zmm30);
+    } else {
+      vcvttpd2udq(y29, zmm29);
+      vcvttpd2udq(y30, zmm30);
+    }
+    vinserti64x4(zmm29, zmm29, y30, 1);
+    if (op == Op::kDivS32 || op == Op::kDivU32) {
+      vpord(target(), zmm29, ptr_b[rbp + at + 8]);
+      return;
+    }
+    vpord(zmm29, zmm29, ptr_b[rbp + at + 8]);
+    vpmulld(zmm29, zmm29, source(i.src[1]));
+    vpsubd(target(), a, zmm29);
+  }
+
   // Exact through double (exec_plain.cpp); division by zero gives all ones.
   template <class Target>
   void divide(const LocalInst& i, Target target) {
     const Op op = i.inst->op;
     const bool is_signed = op == Op::kDivS32 || op == Op::kRemS32;
+    if (value(i.src[1]).from == Value::From::kUniform)
+      if (const int slot = reciprocal_of(i); slot >= 0) return divide_by_uniform(i, slot, target);
     const Zmm a = vec(i.src[0]), b = vec(i.src[1]);
     const Xbyak::Ymm y28(28), y29(29), y30(30);
     auto quotients = [&](const Xbyak::Ymm& x, const Xbyak::Ymm& y, const Xbyak::Ymm& q) {
@@ -1643,6 +1720,12 @@ class SegmentCode : public Xbyak::CodeGenerator {
   int spills_ = 0, mask_spills_ = 0;
   std::vector<std::pair<ValueId, int>> looked_;
   std::vector<Range> ranges_;
+  struct Reciprocal {
+    Reg divisor;
+    bool is_signed;
+    int slot;
+  };
+  std::vector<Reciprocal> reciprocals_;
   std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
   std::vector<std::function<void()>> later_;
   Zmm operand_register_;
