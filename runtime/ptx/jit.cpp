@@ -124,8 +124,8 @@ Jit::Thread::Thread(const Jit& jit, Frame& frame) : jit_(jit), frame_(frame) {
   c.all_ones = 0xFFFFFFFFu;
   c.max_s32 = 0x7FFFFFFFu;
   for (std::uint32_t j = 0; j < 16; ++j) {
-    c.interleave[0][j] = 2 * j;      // even elements of two vectors
-    c.interleave[1][j] = 2 * j + 1;  // odd ones
+    c.interleave[0][j] = 2 * j;                     // even elements of two vectors
+    c.interleave[1][j] = 2 * j + 1;                 // odd ones
     c.interleave[2][j] = (j & 1) * 16 + j / 2;      // low halves of two vectors, alternating
     c.interleave[3][j] = (j & 1) * 16 + j / 2 + 8;  // high ones
   }

@@ -43,9 +43,9 @@ struct JitCache {
 // the caches of all accesses.
 struct JitContext {
   static constexpr std::uint32_t kSpills = 96, kPredicateSpills = 128, kRoots = 64;
-  struct Root {               // a value whose lanes were looked at
-    std::int64_t first = 0;   // what lane 0 has, or would have
-    std::int64_t bad = 0;     // -1: the lanes are not in line
+  struct Root {              // a value whose lanes were looked at
+    std::int64_t first = 0;  // what lane 0 has, or would have
+    std::int64_t bad = 0;    // -1: the lanes are not in line
   };
 
   std::byte* regs = nullptr;
@@ -54,9 +54,10 @@ struct JitContext {
   std::uint64_t first = 0, last = 0;  // groups
   Frame* frame = nullptr;
   const JitAccess* accesses = nullptr;
-  std::uint64_t mask = 0;          // of the running group
+  std::uint64_t mask = 0;  // of the running group
   std::uint64_t shared_bytes = 0;
-  // Places in shared memory as in JitCache, for 1, 2 and 4 elements a lane; `bytes` counts in bytes.
+  // Places in shared memory as in JitCache, for 1, 2 and 4 elements a lane; `bytes` counts in
+  // bytes.
   std::uint64_t shared_window[3] = {};
   std::uint64_t shared_single[3] = {};
   std::uint32_t shared_bytes_places[4] = {};

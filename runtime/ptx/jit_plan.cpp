@@ -81,8 +81,8 @@ class Planner {
     bool later = is_memory(i) && stores_;
     for_reads(i, [&](Reg r) { later |= has(after_writes_, slot(r)); });
     for_writes(i, [&](Reg r) {
-      later |= has(body_reads_, slot(r)) || has(after_reads_, slot(r)) ||
-               has(after_writes_, slot(r));
+      later |=
+          has(body_reads_, slot(r)) || has(after_reads_, slot(r)) || has(after_writes_, slot(r));
     });
     if (!later) {
       before_.push_back(k);
@@ -138,8 +138,7 @@ class Planner {
           if (live[r]) unit.outputs.push_back(r);
         });
       std::sort(unit.outputs.begin(), unit.outputs.end());
-      unit.outputs.erase(std::unique(unit.outputs.begin(), unit.outputs.end()),
-                         unit.outputs.end());
+      unit.outputs.erase(std::unique(unit.outputs.begin(), unit.outputs.end()), unit.outputs.end());
       for (std::uint32_t k : unit.body) reads(block.code[k]);
     }
   }

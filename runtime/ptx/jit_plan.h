@@ -19,15 +19,15 @@
 namespace driftc::runtime::ptx {
 
 struct UnitPlan {
-  bool is_region = false;           // one kRegion instruction: body[0]
+  bool is_region = false;  // one kRegion instruction: body[0]
   std::uint32_t block = 0;
   std::vector<std::uint32_t> body;  // indices into the block's code
   std::vector<Reg> outputs;         // varying registers written here that someone reads later
 };
 
 struct PlanStep {
-  std::int32_t unit = -1;          // index into units, or -1: interpret
-  std::uint32_t instruction = 0;   // of the block
+  std::int32_t unit = -1;         // index into units, or -1: interpret
+  std::uint32_t instruction = 0;  // of the block
 };
 
 struct ProgramPlan {

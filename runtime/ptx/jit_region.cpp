@@ -124,8 +124,7 @@ class RegionCode : public Xbyak::CodeGenerator {
     return p.mask == 0 ? ptr[rbx + at] : ptr[rbx + r15 + (at + static_cast<int>(half) * 32)];
   }
   Xbyak::Address pointer(std::uint32_t half, std::size_t base) const {
-    return ptr[rbp + CONTEXT(spills) +
-               8 * static_cast<int>(half * region_.bases.size() + base)];
+    return ptr[rbp + CONTEXT(spills) + 8 * static_cast<int>(half * region_.bases.size() + base)];
   }
 
   // The base looks as expected and all its loads lie in shared memory; its pointer is kept.
@@ -165,7 +164,8 @@ class RegionCode : public Xbyak::CodeGenerator {
     mov(pointer(half, base), rax);
   }
 
-  // ---- one tile -------------------------------------------------------------------------------------
+  // ---- one tile
+  // -------------------------------------------------------------------------------------
   void forget_pointers() {
     held_.clear();
     next_register_ = 0;
@@ -272,8 +272,8 @@ class RegionCode : public Xbyak::CodeGenerator {
       }
     };
     std::vector<std::pair<std::uint32_t, std::int32_t>> moving;
-    if (total_fmas() > kMaxUnrolledFmas && t.steps >= 2 * kLoopSteps &&
-        t.steps % kLoopSteps == 0 && can_loop(t, moving)) {
+    if (total_fmas() > kMaxUnrolledFmas && t.steps >= 2 * kLoopSteps && t.steps % kLoopSteps == 0 &&
+        can_loop(t, moving)) {
       for (auto [base, stride] : moving) pointer_register(half, base);
       mov(r14d, t.steps / kLoopSteps);
       Label again;

@@ -29,8 +29,8 @@ std::byte* place_of(const JitAccess& access, Frame& f, u32 lane, u64 address, u3
     f.fail(FaultKind::kMisaligned, access.inst, lane, address, bytes, access.store);
     return nullptr;
   }
-  const bool cached = address >= f.cached_begin && address + bytes <= f.cached_end &&
-                      address + bytes >= address;
+  const bool cached =
+      address >= f.cached_begin && address + bytes <= f.cached_end && address + bytes >= address;
   if (!cached && !f.locate(address, bytes)) {
     f.fail(FaultKind::kOutOfBounds, access.inst, lane, address, bytes, access.store);
     return nullptr;
@@ -48,7 +48,8 @@ void remember(JitCache& cache, const Frame& f, u32 bytes) {
   if (f.cached_begin % bytes != 0 || size < bytes) return;
   cache.begin = f.cached_begin;
   cache.single = (size - bytes) / bytes + 1;
-  if (size >= u64{bytes} * kGroupLanes) cache.window = (size - u64{bytes} * kGroupLanes) / bytes + 1;
+  if (size >= u64{bytes} * kGroupLanes)
+    cache.window = (size - u64{bytes} * kGroupLanes) / bytes + 1;
   const u64 words = (size - bytes) / 4 + 1;
   if (words > (u64{1} << 28)) return;
   cache.elements = static_cast<u32>(words);
@@ -57,7 +58,8 @@ void remember(JitCache& cache, const Frame& f, u32 bytes) {
 
 }  // namespace
 
-extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context, std::uint32_t access_id) noexcept {
+extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context,
+                                             std::uint32_t access_id) noexcept {
   const JitAccess& access = context->accesses[access_id];
   Frame& f = *context->frame;
   const u32 count = access.inst->memory.count, bytes = 4 * count;
@@ -68,9 +70,10 @@ extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context, std::uint32_t 
     u64 address = context->slow_address[j] + static_cast<u64>(access.inst->imm);
     if (!access.wide) {
       const u32 index = context->slow_index[j];
-      const u64 extended = access.sign ? static_cast<u64>(static_cast<std::int64_t>(
-                                             static_cast<std::int32_t>(index)))
-                                       : u64{index};
+      const u64 extended =
+          access.sign
+              ? static_cast<u64>(static_cast<std::int64_t>(static_cast<std::int32_t>(index)))
+              : u64{index};
       address = context->slow_base + (extended << access.shift);
     }
     const u32 lane = static_cast<u32>(context->slow_group) * kGroupLanes + j;

@@ -11,8 +11,6 @@ namespace driftc::runtime::ptx {
 // Nonzero: a fault was noted in the frame.
 extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context, std::uint32_t access) noexcept;
 
-inline JitCache* caches_of(JitContext* context) {
-  return reinterpret_cast<JitCache*>(context + 1);
-}
+inline JitCache* caches_of(JitContext* context) { return reinterpret_cast<JitCache*>(context + 1); }
 
 }  // namespace driftc::runtime::ptx

@@ -43,15 +43,16 @@ struct Value {
   std::vector<Reg> bases;
   std::int64_t offset = 0;
 
-  bool needed = false;     // has to exist in a machine register
-  bool canonical = false;  // somebody sees the bits of its NaNs
+  bool needed = false;             // has to exist in a machine register
+  bool canonical = false;          // somebody sees the bits of its NaNs
   std::vector<std::int32_t> uses;  // positions, ascending; the end of the unit is body.size()
 };
 
 struct LocalInst {
   const Inst* inst = nullptr;
   ValueId src[5] = {kNoValue, kNoValue, kNoValue, kNoValue, kNoValue};
-  ValueId old[4] = {kNoValue, kNoValue, kNoValue, kNoValue};  // kept in lanes that the guard turns off
+  ValueId old[4] = {kNoValue, kNoValue, kNoValue,
+                    kNoValue};  // kept in lanes that the guard turns off
   ValueId dst[4] = {kNoValue, kNoValue, kNoValue, kNoValue};
   ValueId guard = kNoValue;
   bool emit = false;

@@ -408,6 +408,7 @@ class Worker {
       }
       switch (block.end) {
         case Block::End::kReturn: {
+          if (stack_.size() == 1) return;  // nobody waits
           LaneMask done = top.mask;
           retire(done);
           break;
@@ -442,18 +443,21 @@ class Worker {
       top.pc = ((condition[0] & 1) != 0) != block.condition_negated ? block.target : block.next;
       return;
     }
-    LaneMask taken{}, fall{};
+    LaneMask &taken = taken_, &fall = fall_;
+    std::uint32_t any_taken = 0, any_fall = 0;
+    const std::uint32_t flip = block.condition_negated ? 0xFFFF : 0;
     for (std::uint32_t g = 0; g < f_.groups; ++g) {
-      std::uint32_t c = condition[bound.condition.mask & g];
-      if (block.condition_negated) c = ~c;
-      taken[g] = static_cast<std::uint16_t>(top.mask[g] & c);
-      fall[g] = static_cast<std::uint16_t>(top.mask[g] & ~c);
+      const std::uint32_t c = condition[bound.condition.mask & g] ^ flip, m = top.mask[g];
+      any_taken |= m & c;
+      any_fall |= m & ~c;
+      taken[g] = static_cast<std::uint16_t>(m & c);
+      fall[g] = static_cast<std::uint16_t>(m & ~c);
     }
-    if (empty(taken)) {
+    if (!any_taken) {
       top.pc = block.next;
       return;
     }
-    if (empty(fall)) {
+    if (!any_fall) {
       top.pc = block.target;
       return;
     }
@@ -492,6 +496,7 @@ class Worker {
   std::vector<Inst> terminators_;
   RegionFn run_region_ = nullptr;
   LaneMask full_{}, alive_{};
+  LaneMask taken_{}, fall_{};  // of the branch at hand
   std::vector<Entry> stack_;
   std::uint32_t first_ = 0, last_ = 0;
   bool partial_ = false;
