@@ -118,8 +118,8 @@ class Worker {
 
  private:
   struct Entry {
-    std::uint32_t pc, join;
-    LaneMask mask;
+    std::uint32_t pc = 0, join = 0;
+    LaneMask mask{};
   };
 
   // ---- registers the machine fills
@@ -368,10 +368,18 @@ class Worker {
 
   void execute() {
     std::uint32_t end = static_cast<std::uint32_t>(code_.blocks.size());
-    alive_ = full_;
-    stack_.clear();
-    stack_.push_back({0, end, full_});
-    masks_changed_ = true;
+    // Only the masks of groups there are, and what activate() would find: a block of an elementwise
+    // kernel does little else.
+    stack_.resize(1);
+    stack_[0].pc = 0;
+    stack_[0].join = end;
+    std::copy_n(full_.begin(), f_.groups, alive_.begin());
+    std::copy_n(full_.begin(), f_.groups, stack_[0].mask.begin());
+    f_.active = stack_[0].mask.data();
+    first_ = 0;
+    last_ = f_.groups;
+    partial_ = false;
+    masks_changed_ = false;
     std::uint64_t steps = 0;
     while (!stack_.empty()) {
       Entry& top = stack_.back();
@@ -689,9 +697,15 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
     if (!w) 
       w = std::make_unique<Worker>(prepared->bound, config, params, memory, constants, options,
                                    prepared->jit.get());
+    BlockIndex index;
     for (std::uint64_t b = begin; b < end; ++b) {
+      // The next one in a row, without divisions.
+      if (b > begin && !code.has_global_atomics && index.at[0] + 1 < gx)
+        ++index.at[0];
+      else
+        index = index_of(b);
       if (b >= first_failed.load(std::memory_order_relaxed)) return;
-      const Fault& f = w->run(index_of(b), b);
+      const Fault& f = w->run(index, b);
       if (f.kind == FaultKind::kNone) continue;
       std::lock_guard lock(mutex);
       if (b < first_failed.load()) {
