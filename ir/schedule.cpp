@@ -71,6 +71,7 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
 Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order,
                           Layout layout, int /*sm_count*/) {
   Schedule s;
+  s.vector = 4;
   const Node* node = reduction_node(body);
   if (!tiled(algorithm) || node == nullptr) return s;
   const Problem p = problem_of(body, *node);

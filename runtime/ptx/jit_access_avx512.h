@@ -54,6 +54,7 @@ class Accesses : public ScatteredAccesses {
         a.root = kNoValue;
       }
     }
+    a.packed = packed_[static_cast<std::size_t>(now_)];
     accesses_[a.id] = {&inst, static_cast<std::uint8_t>(a.shift), a.sign, a.store, a.wide};
     if (a.offset != static_cast<std::int32_t>(a.offset)) {
       failed_ = true;
@@ -74,7 +75,10 @@ class Accesses : public ScatteredAccesses {
     a.lanes = access_mask(i);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
     if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
-      one_place(a, *otherwise);
+      if (a.packed)
+        jmp(*otherwise, T_NEAR);
+      else
+        one_place(a, *otherwise);
     } else {
       const int root =
           a.wide ? look_wide(a)
@@ -98,7 +102,17 @@ class Accesses : public ScatteredAccesses {
     L(*back);
     later_.push_back([this, a, back, otherwise] {
       L(*otherwise);
-      scattered(a, *back);
+      if (!a.packed) {
+        scattered(a, *back);
+      } else if (a.store) {
+        unpack(a);
+        scattered(a, *back);
+      } else {
+        Label lanes;
+        scattered(a, lanes);
+        L(lanes);
+        pack(a);
+      }
       jmp(*back, T_NEAR);
     });
   }
@@ -299,6 +313,15 @@ class Accesses : public ScatteredAccesses {
         vmovups(Zmm(a.data[0]) | a.lanes | T_z, memory_at(a, 0));
       return;
     }
+    if (a.packed) {
+      for (int e = 0; e < a.count; ++e) {
+        if (a.store)
+          vmovups(memory_at(a, 64 * e), Zmm(a.data[e]));
+        else
+          vmovups(Zmm(a.data[e]), memory_at(a, 64 * e));
+      }
+      return;
+    }
     // Lanes' vectors lie one behind the other; the tables pick element e of every lane.
     if (a.store) {
       interleave(a);
@@ -371,6 +394,42 @@ class Accesses : public ScatteredAccesses {
       }
     }
   }
+  // Vectors of four that are only stored again, as they were loaded, stay in the order of memory.
+  void find_packed() {
+    packed_.assign(v_.insts.size(), 0);
+    for (std::size_t n = 0; n < v_.insts.size(); ++n) {
+      const LocalInst& load = v_.insts[n];
+      if (load.inst->op != Op::kLoad || load.inst->memory.count != 4) continue;
+      const auto& uses = value(load.dst[0]).uses;
+      if (uses.size() != 1 || uses[0] >= static_cast<std::int32_t>(v_.insts.size())) continue;
+      const auto at = static_cast<std::size_t>(uses[0]);
+      const LocalInst& store = v_.insts[at];
+      bool same = store.inst->op == Op::kStore && store.inst->memory.count == 4;
+      for (int e = 0; same && e < 4; ++e)
+        same = store.src[1 + e] == load.dst[e] && value(load.dst[e]).uses == uses;
+      if (same) packed_[n] = packed_[at] = 1;
+    }
+  }
+  void permute(int to, int which, int low, int high) {
+    vmovdqa32(Zmm(to), table(which));
+    vpermi2d(Zmm(to), Zmm(low), Zmm(high));
+  }
+  void pack(const Access& a) {
+    permute(30, 2, a.data[0], a.data[2]);
+    permute(29, 2, a.data[1], a.data[3]);
+    permute(28, 3, a.data[0], a.data[2]);
+    permute(31, 3, a.data[1], a.data[3]);
+    for (int q = 0; q < 2; ++q) permute(a.data[q], 2 + q, 30, 29);
+    for (int q = 0; q < 2; ++q) permute(a.data[2 + q], 2 + q, 28, 31);
+  }
+  void unpack(const Access& a) {
+    for (int e = 0; e < 2; ++e) permute(30 - 2 * e, e, a.data[0], a.data[1]);
+    permute(29, 0, a.data[2], a.data[3]);
+    permute(31, 1, a.data[2], a.data[3]);
+    for (int h = 0; h < 2; ++h) permute(a.data[2 * h], h, 30, 29);
+    for (int h = 0; h < 2; ++h) permute(a.data[1 + 2 * h], h, 28, 31);
+  }
+
   // All lanes at one address.
   void one_place(const Access& a, const Label& otherwise) {
     if (a.root == kNoValue) {
@@ -406,6 +465,7 @@ class Accesses : public ScatteredAccesses {
   // Places in context.roots: of values that were looked at, or (no value) of other things.
   std::vector<std::pair<ValueId, int>> looked_;
   std::vector<Range> ranges_;
+  std::vector<char> packed_;  // by instruction
   std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
 };
 

@@ -21,6 +21,7 @@ class SegmentCode : public Arithmetic {
 
   bool run() {
     find_ranges();
+    find_packed();
     prologue();
     for (now_ = 0; now_ < static_cast<int>(v_.insts.size()) && !failed_; ++now_) {
       LocalInst& i = v_.insts[static_cast<std::size_t>(now_)];

@@ -45,6 +45,11 @@ class Program {
  shl.b32 %r55, %r53, 4;
  mov.u32 %r56, s;
  add.s32 %r57, %r56, %r55;
+ add.s32 %r65, %r57, 8192;
+ mov.f32 %f20, 0f00000000;
+ mov.f32 %f21, 0f3F800000;
+ mov.f32 %f22, 0f40000000;
+ mov.f32 %f23, 0f40400000;
  mul.wide.s32 %rd3, %r53, 4;
  add.s64 %rd4, %rd1, %rd3;
 )";
@@ -57,6 +62,7 @@ class Program {
     for (int i = 0; i < 4; ++i) out += fmt::format(" st.shared.f32 [%r57+{}], %f{};\n", 4 * i, i);
     out += " bar.sync 0;\n" + body_;
     // Every register, so that nothing is left out as dead.
+    out += " ld.shared.v4.f32 {%f24, %f25, %f26, %f27}, [%r65];\n add.f32 %f0, %f24, %f27;\n";
     out += " shl.b32 %r58, %r54, 9;\n add.s32 %r58, %r58, %r53;\n";
     out += fmt::format(" mul.lo.s32 %r58, %r58, {};\n", 4 * kOut * 3);
     out += " cvt.u64.u32 %rd5, %r58;\n add.s64 %rd6, %rd2, %rd5;\n";
@@ -234,6 +240,11 @@ class Program {
         line("add.s64 %rd14, %rd1, %rd13;");
         // Different registers: a vector with one register twice has no meaning.
         const int first = below(kFloats - 3);
+        if (below(3) == 0) {  // from memory to memory
+          line(fmt::format("{}ld.global.v4.f32 {{%f{}, %f{}, %f{}, %f{}}}, [%rd14];", guard(), 20, 21,
+                           22, 23));
+          return line(fmt::format("{}st.shared.v4.f32 [%r65], {{%f20, %f21, %f22, %f23}};", guard()));
+        }
         return line(fmt::format("{}ld.global.v4.f32 {{%f{}, %f{}, %f{}, %f{}}}, [%rd14];", guard(),
                                 first, first + 1, first + 2, first + 3));
       }
