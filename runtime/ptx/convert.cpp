@@ -96,12 +96,11 @@ class Converter {
       // A value that nobody outside reads may be computed in all lanes: plain operations have no
       // side effect.
       bool free = is_plain(i.op) && i.guard == kNoReg;
-      for_writes(
-          i, [&](Reg r) {
-            const bool alone = counts_.writes[r] == 1 && local[r] == counts_.reads[r];
-            // Written here more than once, read nowhere else, and written before it is read.
-            free = free && (alone || (inside[r] && touched[r] != kRead));
-          });
+      for_writes(i, [&](Reg r) {
+        const bool alone = counts_.writes[r] == 1 && local[r] == counts_.reads[r];
+        // Written here more than once, read nowhere else, and written before it is read.
+        free = free && (alone || (inside[r] && touched[r] != kRead));
+      });
       for_reads(i, [&](Reg r) {
         if (touched[r] == 0) touched[r] = kRead;
       });

@@ -48,9 +48,9 @@ class Program {
 // How to decode; the defaults are what users get. Tests switch the fast forms off to compare with
 // the plain interpreter, which is the oracle.
 struct DecodeOptions {
-  bool convert_branches = true;  // short forward branches become guarded instructions
-  bool fuse_regions = true;      // shared loads + FMA chains run as outer-product regions
-  bool scalar_uniform = true;    // values equal in all threads are computed once
+  bool convert_branches = true;       // short forward branches become guarded instructions
+  bool fuse_regions = true;           // shared loads + FMA chains run as outer-product regions
+  bool scalar_uniform = true;         // values equal in all threads are computed once
   Path highest_path = Path::kAvx512;  // launches use the best path of the machine up to this one
 };
 

@@ -27,6 +27,9 @@ std::unique_ptr<Jit> Jit::create(const BoundProgram& bound,
                                  const std::array<std::uint32_t, 3>& block, Path path) {
 #if defined(__x86_64__)
   if (path == Path::kPortable) return nullptr;
+  // Threads of a warp, which are two groups, may meet in memory at bar.warp.sync; in lockstep that
+  // needs no instruction, so nothing would end a unit there.
+  if (bound.program->has_warp_barriers) return nullptr;
   auto* supported = +[](const Code&, const Inst&) { return false; };
   if (path == Path::kAvx512) supported = &segment_supports_avx512;
   std::unique_ptr<Jit> jit(new Jit(bound, path));
@@ -73,15 +76,13 @@ void Jit::translate(Unit& unit, const Frame& frame, std::uint32_t group) const {
     code = emit_region(*bound_.regions[static_cast<std::size_t>(i.imm)], frame, group,
                        path_ == Path::kAvx512);
   } else {
-    code = emit_segment_avx512(bound_, *unit.plan, shapes_, unit.first_access,
-                               const_cast<std::vector<JitAccess>&>(accesses_));
+    code = emit_segment_avx512(bound_, *unit.plan, shapes_, unit.first_access, accesses_);
   }
   if (code) unit.memory = ExecutableMemory(*code);
   if (!unit.memory.data()) {
     unit.refused = true;
     return;
   }
-  code_bytes_ += code->size();
   unit.code = reinterpret_cast<JitFn>(reinterpret_cast<std::uintptr_t>(unit.memory.data()));
 #else
   (void)frame;

@@ -117,11 +117,9 @@ class Jit {
     JitContext* context_ = nullptr;
   };
 
-  const BoundProgram& bound() const { return bound_; }
   // The instructions of a unit, for interpretation.
   std::span<const std::uint32_t> body(const Unit& unit) const;
   bool is_region(const Unit& unit) const;
-  std::size_t code_bytes() const { return code_bytes_; }
 
  private:
   Jit(const BoundProgram& bound, Path path);
@@ -132,10 +130,9 @@ class Jit {
   ProgramPlan plan_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::vector<Step>> blocks_;
-  std::vector<JitAccess> accesses_;
+  mutable std::vector<JitAccess> accesses_;  // filled by translate()
   std::vector<Shape> shapes_;
   mutable std::mutex mutex_;
-  mutable std::atomic<std::size_t> code_bytes_ = 0;
 };
 
 // A program as launches use it. `jit` is null on the portable path.

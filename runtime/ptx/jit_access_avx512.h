@@ -465,7 +465,7 @@ class Accesses : public ScatteredAccesses {
   // Places in context.roots: of values that were looked at, or (no value) of other things.
   std::vector<std::pair<ValueId, int>> looked_;
   std::vector<Range> ranges_;
-  std::vector<char> packed_;  // by instruction
+  std::vector<char> packed_;    // by instruction
   std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
 };
 

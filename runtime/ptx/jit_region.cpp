@@ -182,7 +182,7 @@ class RegionCode : public Xbyak::CodeGenerator {
     return kRegisters[r];
   }
 
-  void load(const Xmm& into, std::uint32_t half, std::uint32_t operand, std::int32_t shift) {
+  void load(const Xmm& into, std::uint32_t half, std::uint32_t operand) {
     const Region::Operand& o = region_.operands[operand];
     const BoundRegion::Base& b = region_.bases[o.base];
     if (!b.is_address) {
@@ -193,7 +193,7 @@ class RegionCode : public Xbyak::CodeGenerator {
       return;
     }
     const Seen& s = seen(half, o.base);
-    const int at = o.offset - shift;
+    const int at = o.offset;
     switch (s.form) {
       case BaseForm::kSplat:
         vbroadcastss(into, ptr[pointer_register(half, o.base) + at]);
@@ -262,10 +262,10 @@ class RegionCode : public Xbyak::CodeGenerator {
     auto steps = [&](std::uint32_t from, std::uint32_t to) {
       for (std::uint32_t s = from; s < to; ++s) {
         for (std::uint32_t i = 0; i < t.rows; ++i)
-          load(vec(first_temporary() + static_cast<int>(i)), half, t.a.operands[s * t.rows + i], 0);
+          load(vec(first_temporary() + static_cast<int>(i)), half, t.a.operands[s * t.rows + i]);
         for (std::uint32_t j = j0; j < j1; ++j) {
           const Xmm b = vec(first_temporary() + 4);
-          load(b, half, t.b.operands[s * t.columns + j], 0);
+          load(b, half, t.b.operands[s * t.columns + j]);
           for (std::uint32_t i = 0; i < t.rows; ++i)
             vfmadd231ps(sum(i, j), vec(first_temporary() + static_cast<int>(i)), b);
         }
@@ -277,10 +277,8 @@ class RegionCode : public Xbyak::CodeGenerator {
       for (auto [base, stride] : moving) pointer_register(half, base);
       mov(r14d, t.steps / kLoopSteps);
       Label again;
-      const auto patterns = patterns_.size();
       L(again);
       steps(0, kLoopSteps);
-      (void)patterns;
       for (auto [base, stride] : moving)
         add(pointer_register(half, base), stride * static_cast<std::int32_t>(kLoopSteps));
       dec(r14d);
@@ -326,7 +324,6 @@ class RegionCode : public Xbyak::CodeGenerator {
         if (!fresh && at->second != side->stride) return false;
       }
     if (strides.size() > 9) return false;
-    // Registers for patterns would be filled inside the loop.
     moving.assign(strides.begin(), strides.end());
     return true;
   }

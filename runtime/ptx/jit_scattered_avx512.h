@@ -30,7 +30,7 @@ class ScatteredAccesses : public Registers {
     Opmask lanes{1};  // that make the access
     bool guarded = false;
     bool packed = false;  // four vectors in the order of memory, not one per element
-    int data[4] = {};  // vector registers
+    int data[4] = {};     // vector registers
     int root_register = -1;
     bool pointer = false;          // rcx holds the checked place in this process, without `offset`
     ValueId wide_root = kNoValue;  // 64-bit addresses

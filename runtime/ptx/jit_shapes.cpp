@@ -104,11 +104,7 @@ class Statics {
       return false;
     for (std::uint8_t s = 0; s < i.sources; ++s)
       if (!known_[i.src[s]]) return false;
-    // Places relative to one base: the lowest of the arrays.
     std::byte* d = room(i.dst[0]);
-    std::uintptr_t base = reinterpret_cast<std::uintptr_t>(d);
-    for (std::uint8_t s = 0; s < i.sources; ++s)
-      base = std::min(base, reinterpret_cast<std::uintptr_t>(storage_[i.src[s]].data()));
     const std::size_t bytes = std::size_t{groups_} * kGroupLanes * 4;
     std::vector<std::uint64_t> file((bytes + 63) / 64 * 8 * (i.sources + 1u) + 8);
     // Vector loads of the functions want 64-byte alignment.

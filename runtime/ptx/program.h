@@ -97,8 +97,8 @@ struct Inst {
 
 struct RegInfo {
   RegKind kind = RegKind::kNone;
-  bool is_constant = false;  // never written; value in `bits`
-  bool is_special = false;   // set by the machine before a block runs; which one in `bits`
+  bool is_constant = false;   // never written; value in `bits`
+  bool is_special = false;    // set by the machine before a block runs; which one in `bits`
   bool is_parameter = false;  // read once, where the kernel begins; never written again
   bool uniform = false;
   std::uint64_t bits = 0;

@@ -24,7 +24,8 @@ class EmittedKernel {
   EmittedKernel(ir::Algorithm algorithm, std::string_view order, ir::Layout layout);
 
   ir::ValueId input(const char* name, ir::Shape shape, ir::Layout layout);
-  ir::ValueId add(ir::Op op, std::vector<ir::ValueId> operands, const ir::AttributeList& attributes);
+  ir::ValueId add(ir::Op op, std::vector<ir::ValueId> operands,
+                  const ir::AttributeList& attributes);
   // Lowers, compiles and uploads; no schedule: the default one. The error is reported to `state`.
   bool finish(benchmark::State& state, const std::optional<ir::Schedule>& schedule = {});
   // All iterations of `state`, on `threads` threads and the best path up to `path`.

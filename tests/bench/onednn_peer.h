@@ -79,10 +79,9 @@ class OnednnPool {
     constexpr auto blocked = dnnl::memory::format_tag::nChw16c;
     const dnnl::memory::desc src({s.n, s.c, s.h, s.w}, f32, blocked);
     const dnnl::memory::desc dst({s.n, s.c, s.out_h(), s.out_w()}, f32, blocked);
-    const dnnl::pooling_forward::desc desc(dnnl::prop_kind::forward_inference,
-                                           dnnl::algorithm::pooling_max, src, dst,
-                                           {s.stride, s.stride}, {s.kernel, s.kernel},
-                                           {s.pad, s.pad}, {s.pad, s.pad});
+    const dnnl::pooling_forward::desc desc(
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, src, dst,
+        {s.stride, s.stride}, {s.kernel, s.kernel}, {s.pad, s.pad}, {s.pad, s.pad});
     primitive_ = dnnl::pooling_forward(dnnl::pooling_forward::primitive_desc(desc, engine_));
     arguments_.emplace(DNNL_ARG_SRC, filled(src, engine_));
     arguments_.emplace(DNNL_ARG_DST, filled(dst, engine_));

@@ -1,8 +1,8 @@
-// The PTX executor against oneDNN. Names: LAYER/onednn; LAYER/ptx-crs.fma and so on: the kernel that
-// driftc emits for the layer with its default schedule, on the best path, or with another order,
-// path or schedule; LAYER/ptx-friendly: a kernel written for the executor. ptx-load/...: from PTX
-// text to the first instruction. `./dev bench --ratio LAYER` prints the quotient of the layer's
-// first row, `conv3x3-64-56` being the layer of the project's figure.
+// The PTX executor against oneDNN. Names: LAYER/onednn; LAYER/ptx-crs.fma and so on: the kernel
+// that driftc emits for the layer with its default schedule, on the best path, or with another
+// order, path or schedule; LAYER/ptx-friendly: a kernel written for the executor. ptx-load/...:
+// from PTX text to the first instruction. `./dev bench --ratio LAYER` prints the quotient of the
+// layer's first row, `conv3x3-64-56` being the layer of the project's figure.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -65,8 +65,7 @@ void run_emitted(benchmark::State& state, const PeerConv& s, const Form& form) {
 constexpr PeerPool kPool = {1, 64, 112, 112, 3, 2, 1};
 void run_pool(benchmark::State& state) {
   EmittedKernel kernel(ir::Algorithm::kPool, "", ir::Layout::kNchw);
-  const ir::ValueId x =
-      kernel.input("x", {kPool.n, kPool.c, kPool.h, kPool.w}, ir::Layout::kNchw);
+  const ir::ValueId x = kernel.input("x", {kPool.n, kPool.c, kPool.h, kPool.w}, ir::Layout::kNchw);
   kernel.add(ir::Op::kMaxPool, {x},
              {{"kernel", std::vector<std::int64_t>{kPool.kernel, kPool.kernel}},
               {"stride", std::vector<std::int64_t>{kPool.stride, kPool.stride}},
@@ -81,8 +80,8 @@ void run_onednn_pool(benchmark::State& state) {
 constexpr std::int64_t kElements[4] = {1, 64, 112, 112};
 void run_relu(benchmark::State& state) {
   EmittedKernel kernel(ir::Algorithm::kElementwise, "", ir::Layout::kNchw);
-  const ir::ValueId x = kernel.input(
-      "x", {kElements[0], kElements[1], kElements[2], kElements[3]}, ir::Layout::kNchw);
+  const ir::ValueId x = kernel.input("x", {kElements[0], kElements[1], kElements[2], kElements[3]},
+                                     ir::Layout::kNchw);
   kernel.add(ir::Op::kRelu, {x}, {});
   if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512);
 }
@@ -110,9 +109,8 @@ void run_load(benchmark::State& state, const PeerConv& s, const char* order) {
     const std::vector<std::byte> arguments(program.value()->parameter_bytes());
     runtime::ptx::DeviceMemory memory;
     runtime::ThreadPool pool(1);
-    benchmark::DoNotOptimize(
-        runtime::ptx::launch(*program.value(), {{1, 1, 1}, kernel.block(), 0}, arguments, memory,
-                             pool));
+    benchmark::DoNotOptimize(runtime::ptx::launch(*program.value(), {{1, 1, 1}, kernel.block(), 0},
+                                                  arguments, memory, pool));
   }
 }
 
@@ -217,15 +215,15 @@ constexpr PeerConv kRagged = {1, 60, 45, 45, 70, 3, 1, 1};
 constexpr Form kRsc = {.order = "rsc.fma"};
 constexpr Form kTwoThreads = {.threads = 2};
 
-void layer(const std::string& name, const PeerConv& shape, std::initializer_list<const char*> more) {
+void layer(const std::string& name, const PeerConv& shape,
+           std::initializer_list<const char*> more) {
   auto add = [&](const std::string& row, const Form& form) {
     return benchmark::RegisterBenchmark(
         (name + "/" + row).c_str(),
         [shape, form](benchmark::State& state) { run_emitted(state, shape, form); });
   };
-  benchmark::RegisterBenchmark(
-      (name + "/onednn").c_str(),
-      [shape](benchmark::State& state) { run_onednn(state, shape); });
+  benchmark::RegisterBenchmark((name + "/onednn").c_str(),
+                               [shape](benchmark::State& state) { run_onednn(state, shape); });
   const bool depthwise = shape.groups > 1, matmul = shape.kernel == 1;
   Form form;
   if (depthwise) form.algorithm = ir::Algorithm::kDirect;
@@ -254,9 +252,8 @@ const bool kRegistered = [] {
   layer("conv3x3-64-56", k64x56,
         {"rsc.fma", "avx2", "portable", "2-threads", "small-blocks", "narrow-blocks",
          "vector-loads", "8-threads-in-x"});
-  benchmark::RegisterBenchmark("conv3x3-64-56/ptx-friendly", [](benchmark::State& state) {
-    run_friendly(state, k64x56);
-  });
+  benchmark::RegisterBenchmark("conv3x3-64-56/ptx-friendly",
+                               [](benchmark::State& state) { run_friendly(state, k64x56); });
   layer("conv3x3-128-28", k128x28, {"rsc.fma", "avx2", "portable"});
   layer("conv3x3-256-14", k256x14, {"rsc.fma", "avx2", "portable"});
   layer("conv3x3-512-7", k512x7, {"rsc.fma", "avx2", "portable"});

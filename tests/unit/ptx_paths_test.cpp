@@ -198,8 +198,8 @@ class Program {
         line(fmt::format("{}sqrt.rn.f32 {}, {};", guard(), f(), f()));
         return line(fmt::format("{}cvt.rn.f32.s32 {}, {};", guard(), f(), r()));
       case 7:
-        return line(fmt::format("{}cvt.{}.s32.f32 {}, {};", guard(),
-                                below(2) ? "rzi" : "rni", r(), f()));
+        return line(
+            fmt::format("{}cvt.{}.s32.f32 {}, {};", guard(), below(2) ? "rzi" : "rni", r(), f()));
       case 8:
         return line(fmt::format("{}{}.s32 {}, {}, {};", guard(), below(2) ? "add" : "sub", r(), r(),
                                 any()));
@@ -212,15 +212,18 @@ class Program {
         return line(fmt::format("{}{}.{} {}, {}, {};", guard(), below(2) ? "div" : "rem",
                                 below(2) ? "s32" : "u32", r(), r(), any()));
       case 12: {
-        static const char* kOps[] = {"and.b32", "or.b32", "xor.b32", "min.s32", "max.u32", "shl.b32",
-                                     "shr.s32", "shr.u32"};
+        static const char* kOps[] = {"and.b32", "or.b32",  "xor.b32", "min.s32",
+                                     "max.u32", "shl.b32", "shr.s32", "shr.u32"};
         return line(fmt::format("{}{} {}, {}, {};", guard(), kOps[below(8)], r(), r(), any()));
       }
       case 13:
         return line(fmt::format("lop3.b32 {}, {}, {}, {}, {};", r(), r(), r(), r(), below(256)));
       case 14:
         return line(fmt::format("{}setp.{}.s32 {}, {}, {};", guard(),
-                                below(2) ? "lt" : below(2) ? "ne" : "ge", p(), r(), any()));
+                                below(2)   ? "lt"
+                                : below(2) ? "ne"
+                                           : "ge",
+                                p(), r(), any()));
       case 15:
         return line(fmt::format("setp.{}.f32 {}, {}, {};", below(2) ? "gtu" : "le", p(), f(), f()));
       case 16:
@@ -241,9 +244,10 @@ class Program {
         // Different registers: a vector with one register twice has no meaning.
         const int first = below(kFloats - 3);
         if (below(3) == 0) {  // from memory to memory
-          line(fmt::format("{}ld.global.v4.f32 {{%f{}, %f{}, %f{}, %f{}}}, [%rd14];", guard(), 20, 21,
-                           22, 23));
-          return line(fmt::format("{}st.shared.v4.f32 [%r65], {{%f20, %f21, %f22, %f23}};", guard()));
+          line(fmt::format("{}ld.global.v4.f32 {{%f{}, %f{}, %f{}, %f{}}}, [%rd14];", guard(), 20,
+                           21, 22, 23));
+          return line(
+              fmt::format("{}st.shared.v4.f32 [%r65], {{%f20, %f21, %f22, %f23}};", guard()));
         }
         return line(fmt::format("{}ld.global.v4.f32 {{%f{}, %f{}, %f{}, %f{}}}, [%rd14];", guard(),
                                 first, first + 1, first + 2, first + 3));
@@ -324,7 +328,8 @@ TEST_CASE("ptx paths: a fault is reported the same way by every path") {
     const auto program = load(kernel_text(body, false), options);
     ptx::DeviceMemory memory;
     ptx::ArgumentPacker args;
-    for (int i = 0; i < 3; ++i) args.add(i ? std::uint64_t(a.data()) : memory.add(a.data(), 320, "a"));
+    for (int i = 0; i < 3; ++i)
+      args.add(i ? std::uint64_t(a.data()) : memory.add(a.data(), 320, "a"));
     args.add(memory.add(out.data(), 320, "out"));
     ThreadPool pool(1);
     const auto ran = ptx::launch(*program, {.block = {40, 1, 1}}, args.bytes(), memory, pool);
@@ -333,6 +338,23 @@ TEST_CASE("ptx paths: a fault is reported the same way by every path") {
     CHECK(reports.back() == reports.front());
   }
   CHECK(reports.front().find("out-of-bounds read of 4 bytes") != std::string::npos);
+}
+
+TEST_CASE("ptx paths: threads of a warp may meet in memory at bar.warp.sync") {
+  // Lane i takes what lane 31 - i wrote, which another group of 16 lanes runs.
+  const std::string body = R"(
+  .shared .align 4 .b8 s[256];
+  mov.u32 %r5, s;
+  shl.b32 %r6, %r20, 2;
+  add.s32 %r7, %r5, %r6;
+  st.shared.u32 [%r7], %r1;
+  bar.warp.sync -1;
+  xor.b32 %r8, %r6, 124;
+  add.s32 %r9, %r5, %r8;
+  ld.shared.u32 %r4, [%r9];)";
+  std::vector<std::uint64_t> a(64), expected(64);
+  for (std::uint32_t i = 0; i < 64; ++i) a[i] = 1000 + i, expected[i] = 1000 + (i ^ 31);
+  CHECK(run_lines(body, false, a) == expected);
 }
 
 TEST_CASE("ptx paths: names, and the limit of a process") {
