@@ -146,10 +146,10 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   if (!conv && columns_fast && p.rows <= 4) return {1, 128, 32, 1, 1, 1};
 
   s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : p.rows < 1024 ? 64 : 128;
-  s.block_n = p.columns <= 16                       ? 16
-              : p.columns <= 32                     ? 32
-              : p.columns < 128 || s.block_m == 128 ? 64
-                                                    : 128;
+  s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : p.columns < 128 ? 64 : 128;
+  // Many blocks stage the same weights: four at a time. With few rows a step has too few vectors to
+  // give every thread as many (measured on the PTX executor; docs/performance.md).
+  if (s.block_m == 128) s.vector = 4;
   // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in
   // all-large tiles.
   const int fast = columns_fast ? s.block_n : s.block_m,

@@ -11,6 +11,7 @@
 #include "ir/support/round.h"
 #include "runtime/cuda/cudnn_api.h"
 #include "runtime/cuda/driver_api.h"
+#include "runtime/ptx/path.h"
 
 namespace driftc::frontend {
 namespace {
@@ -106,8 +107,9 @@ std::string text(const Findings& f, const TextStyle& style) {
                  "{} in {}{}", plural(static_cast<std::int64_t>(f.cache_files), "file"), f.cache,
                  f.cache_writable ? ""
                                   : ", which cannot be written: kernels are compiled every time")});
-  table.add({"kernels run on",
-             fmt::format("this CPU, by the PTX executor, {}", plural(f.processors, "processor"))});
+  table.add({"kernels run on", fmt::format("this CPU, by the PTX executor ({}), {}",
+                                           runtime::ptx::name_of(runtime::ptx::best_path()),
+                                           plural(f.processors, "processor"))});
   table.add({"fused multiply-add", f.fused ? "rounds once, as it must" : "WRONG: rounds twice"});
   const std::string gpus = !f.driver_error.empty() ? "none"
                            : !f.driver_facts.no_gpu.empty()

@@ -70,6 +70,7 @@ Settings Settings::from_env() {
     else if (!home.empty())
       s.cache_dir = home + "/.cache/driftc";
   }
+  s.executor = variable("DRIFTC_EXECUTOR");
   s.tensorcore_data = variable("DRIFTC_TENSORCORE_DATA");
   s.library_path = split_path(variable("DRIFTC_LIBRARY_PATH"));
   std::string venv = variable("VIRTUAL_ENV");

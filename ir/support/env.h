@@ -10,6 +10,8 @@ struct Settings {
   bool bless = false;     // DRIFTC_BLESS: rewrite the expectations of filetests
   std::string dump_dir;   // DRIFTC_DUMP_DIR: "" = no dumps
   std::string cache_dir;  // DRIFTC_CACHE_DIR, default $XDG_CACHE_HOME/driftc or ~/.cache/driftc
+  std::string executor;   // DRIFTC_EXECUTOR: "portable", "avx2" or "avx512" is the highest path the
+                          // PTX executor takes, "" = the best of this machine
   std::string tensorcore_data;  // DRIFTC_TENSORCORE_DATA: captured hardware vectors, "" = none
   std::vector<std::string>
       library_path;  // DRIFTC_LIBRARY_PATH: folders searched first, ':' between them

@@ -15,6 +15,8 @@
 namespace driftc::runtime::ptx {
 namespace {
 
+constexpr std::size_t kMaxUnshared = 512;
+
 class Bits {
  public:
   Bits(std::size_t rows, std::size_t bits) : words_((bits + 63) / 64), data_(rows * words_, 0) {}
@@ -44,6 +46,9 @@ class Allocator {
   void run() {
     number_crossing();
     liveness();
+    for (std::size_t b = 0; b < code_.blocks.size(); ++b)
+      for (std::size_t d = 0; d < sparse_.size(); ++d)
+        if (Bits::test(out_->row(b), d)) code_.blocks[b].live_out.push_back(sparse_[d]);
     intervals();
     assign();
   }
@@ -79,7 +84,11 @@ class Allocator {
     }
   }
 
-  bool fixed(Reg r) const { return code_.regs[r].is_constant || code_.regs[r].is_special; }
+  // Set before a block runs, by the machine or (parameters) by its first instructions, and kept.
+  bool fixed(Reg r) const {
+    const RegInfo& info = code_.regs[r];
+    return info.is_constant || info.is_special || (info.is_parameter && info.uniform);
+  }
 
   // A region reads its inputs and writes its outputs; the registers inside its fallback come on
   // top.
@@ -201,8 +210,10 @@ class Allocator {
       using Active = std::pair<std::uint32_t, std::uint32_t>;  // end, slot
       std::priority_queue<Active, std::vector<Active>, std::greater<>> active;
       std::vector<std::uint32_t> free;  // a stack: the slot freed last is the warmest
+      // Uniform slots are small; one each leaves the translator free to move uniform work.
+      const bool share = !c.uniform || order.size() > kMaxUnshared;
       for (Reg r : order) {
-        while (!active.empty() && active.top().first < intervals_[r].begin) {
+        while (share && !active.empty() && active.top().first < intervals_[r].begin) {
           free.push_back(active.top().second);
           active.pop();
         }

@@ -32,6 +32,7 @@ class Binder {
   }
 
   BoundProgram run() {
+    for (Reg r = 0; r < p_.code.regs.size(); ++r) out_.places.push_back(place(r));
     for (Reg r = 0; r < p_.code.regs.size(); ++r)
       if (p_.code.regs[r].is_constant || p_.code.regs[r].is_special)
         out_.presets.push_back({r, place(r)});

@@ -29,6 +29,7 @@ struct BoundProgram {
     Place place;
   };
   std::vector<Preset> presets;
+  std::vector<Place> places;  // by register
 };
 
 BoundProgram bind(const ProgramCode& program, std::uint32_t lanes);

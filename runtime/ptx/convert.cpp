@@ -85,14 +85,28 @@ class Converter {
     std::vector<Inst> code = std::move(body.code);
     body.code.clear();
     body.end = Block::End::kReturn;  // unreachable now
-    std::vector<std::uint32_t> local(code_.regs.size(), 0);
-    for (const Inst& i : code) for_reads(i, [&](Reg r) { ++local[r]; });
+    std::vector<std::uint32_t> local(code_.regs.size(), 0), local_writes(code_.regs.size(), 0);
+    for (const Inst& i : code) {
+      for_reads(i, [&](Reg r) { ++local[r]; });
+      for_writes(i, [&](Reg r) { ++local_writes[r]; });
+    }
+    const std::vector<char> inside = only_here(code, local_writes);
+    std::vector<char> touched(code_.regs.size(), 0);
     for (Inst& i : code) {
       // A value that nobody outside reads may be computed in all lanes: plain operations have no
       // side effect.
       bool free = is_plain(i.op) && i.guard == kNoReg;
-      for_writes(
-          i, [&](Reg r) { free = free && counts_.writes[r] == 1 && local[r] == counts_.reads[r]; });
+      for_writes(i, [&](Reg r) {
+        const bool alone = counts_.writes[r] == 1 && local[r] == counts_.reads[r];
+        // Written here more than once, read nowhere else, and written before it is read.
+        free = free && (alone || (inside[r] && touched[r] != kRead));
+      });
+      for_reads(i, [&](Reg r) {
+        if (touched[r] == 0) touched[r] = kRead;
+      });
+      for_writes(i, [&](Reg r) {
+        if (touched[r] == 0) touched[r] = kWritten;
+      });
       if (!free) {
         if (i.guard == kNoReg) {
           i.guard = b.condition;
@@ -104,6 +118,29 @@ class Converter {
       }
       b.code.push_back(i);
     }
+  }
+
+  static constexpr char kWritten = 1, kRead = 2;
+
+  // Registers that only this code uses; asked for those that it writes more than once.
+  std::vector<char> only_here(const std::vector<Inst>& code,
+                              const std::vector<std::uint32_t>& writes) const {
+    std::vector<char> inside(code_.regs.size(), 0);
+    bool any = false;
+    for (const Inst& i : code)
+      if (is_plain(i.op) && i.guard == kNoReg)
+        for_writes(i, [&](Reg r) {
+          if (writes[r] > 1 && writes[r] == counts_.writes[r]) inside[r] = 1, any = true;
+        });
+    if (!any) return inside;
+    for (const Block& b : code_.blocks) {
+      for (const Inst& i : b.code) {
+        for_reads(i, [&](Reg r) { inside[r] = 0; });
+        for_writes(i, [&](Reg r) { inside[r] = 0; });
+      }
+      if (b.condition != kNoReg) inside[b.condition] = 0;
+    }
+    return inside;
   }
 
   Reg conjunction(Block& b, const Inst& like, bool negated) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/ptx/jit.h"
 #include "runtime/ptx/program.h"
 #include "runtime/ptx/region.h"
 
@@ -22,6 +23,17 @@ bool Program::has_global_atomics() const { return code_->has_global_atomics; }
 std::size_t Program::instruction_count() const { return code_->instruction_count; }
 
 std::size_t Program::fused_regions() const { return code_->code.regions.size(); }
+
+std::shared_ptr<const PreparedProgram> Program::prepare(const std::array<std::uint32_t, 3>& block,
+                                                        Path path) const {
+  constexpr std::size_t kMaxPrepared = 16;  // a program is launched with one or two block sizes
+  const std::lock_guard lock(mutex_);
+  if (auto found = prepared_.find({block, path}); found != prepared_.end()) return found->second;
+  auto made = std::make_shared<PreparedProgram>(bind(*code_, block[0] * block[1] * block[2]));
+  made->jit = Jit::create(made->bound, block, path);
+  if (prepared_.size() >= kMaxPrepared) prepared_.clear();
+  return prepared_[{block, path}] = std::move(made);
+}
 
 Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name,
                                               const DecodeOptions& options) {
@@ -57,6 +69,7 @@ Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_
   find_uniform(code, options.scalar_uniform);
   if (options.fuse_regions) find_regions(code);
   allocate(*program);
+  program->highest_path = options.highest_path;
   return std::shared_ptr<const Program>(std::make_shared<Program>(std::move(program)));
 }
 

@@ -187,6 +187,7 @@ void find_uniform(Code& code, bool enable) {
       for_reads(i, [&](Reg r) { i.uniform = i.uniform && !varying[r]; });
       for_writes(i, [&](Reg r) { i.uniform = i.uniform && !varying[r]; });
     }
+    block.divergent = divergent[static_cast<std::size_t>(&block - code.blocks.data())];
     block.uniform_branch = block.condition != kNoReg && !varying[block.condition];
   }
 }

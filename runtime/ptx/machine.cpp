@@ -12,10 +12,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "ir/support/hash.h"
 #include "runtime/ptx/bind.h"
 #include "runtime/ptx/check.h"
+#include "runtime/ptx/fault_report.h"
+#include "runtime/ptx/jit.h"
 
 namespace driftc::runtime::ptx {
 namespace {
@@ -44,7 +47,8 @@ struct BlockIndex {
 class Worker {
  public:
   Worker(const BoundProgram& bound, const LaunchConfig& config, std::span<const std::byte> params,
-         const DeviceMemory& memory, const DeviceMemory& constants, const LaunchOptions& options)
+         const DeviceMemory& memory, const DeviceMemory& constants, const LaunchOptions& options,
+         const Jit* jit)
       : bound_(bound),
         code_(bound.program->code),
         config_(config),
@@ -73,7 +77,15 @@ class Worker {
     for (std::uint32_t i = 0; i < bound.lanes; ++i)
       full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
     preset();
-    if (options.check) checker_.emplace(*bound.program, f_);
+    if (options.check)
+      checker_.emplace(*bound.program, f_);
+    else if (jit)
+      machine_code_.emplace(*jit, f_);
+    jit_ = machine_code_ ? jit : nullptr;
+    if (jit_)
+      for (const BoundInst& in : bound.blocks[0].code)
+        if (in.uniform && in.inst->op == Op::kLoadParam && code_.regs[in.inst->dst[0]].is_parameter)
+          one(in);
   }
 
   // The fault of this block; kind kNone when all went well.
@@ -86,6 +98,16 @@ class Worker {
     // once, and the same way every time.
     if (f_.shared_bytes) std::memset(f_.shared, 0xFF, f_.shared_bytes);
     execute();
+    if (jit_ && f_.fault.kind != FaultKind::kNone) {
+      // Machine code runs groups one after the other, so it may meet another fault first than
+      // instructions in lockstep; reports are those of the interpreter.
+      const Fault met = f_.fault;
+      f_.fault = {};
+      std::memset(f_.shared, 0xFF, f_.shared_bytes);
+      jit_ = nullptr;
+      execute();
+      if (f_.fault.kind == FaultKind::kNone) f_.fault = met;
+    }
     // What checked mode found came before what stopped the block.
     if (checker_ && !checker_->faults().empty()) {
       others_.assign(checker_->faults().begin() + 1, checker_->faults().end());
@@ -99,8 +121,8 @@ class Worker {
 
  private:
   struct Entry {
-    std::uint32_t pc, join;
-    LaneMask mask;
+    std::uint32_t pc = 0, join = 0;
+    LaneMask mask{};
   };
 
   // ---- registers the machine fills
@@ -251,6 +273,7 @@ class Worker {
     for (std::uint32_t g = first_; g < last_; ++g) partial_ = partial_ || m[g] != full_[g];
   }
   void retire(const LaneMask& m) {
+    masks_changed_ = true;
     for (Entry& e : stack_)
       for (std::uint32_t g = 0; g < f_.groups; ++g)
         e.mask[g] = static_cast<std::uint16_t>(e.mask[g] & ~m[g]);
@@ -316,6 +339,22 @@ class Worker {
     }
   }
 
+  void unit(Jit::Unit& unit, const BoundBlock& block) {
+    if ((partial_ || f_.lanes % kGroupLanes != 0) && jit_->is_region(unit))
+      return one(block.code[jit_->body(unit)[0]]);
+    std::uint32_t first = first_;
+    // Under a seed writes take effect in its order of warps, which machine code does not know.
+    if (!warps_.empty() && !jit_->is_region(unit)) {
+      for (std::uint32_t k : jit_->body(unit)) one(block.code[k]);
+      return;
+    }
+    if (machine_code_->run(unit, first, last_)) return;
+    const std::span<const std::uint32_t> body = jit_->body(unit);
+    const std::uint32_t all = std::exchange(first_, first);
+    for (std::uint32_t k : body) one(block.code[k]);
+    first_ = all;
+  }
+
   // A region runs in its plain form, so that every access of it is seen.
   void checked(const BoundInst& in) {
     if (f_.fault.kind != FaultKind::kNone) return;
@@ -346,24 +385,43 @@ class Worker {
 
   void execute() {
     std::uint32_t end = static_cast<std::uint32_t>(code_.blocks.size());
-    alive_ = full_;
-    stack_.clear();
-    stack_.push_back({0, end, full_});
+    // Only the masks of groups there are, and what activate() would find: a block of an elementwise
+    // kernel does little else.
+    stack_.resize(1);
+    stack_[0].pc = 0;
+    stack_[0].join = end;
+    std::copy_n(full_.begin(), f_.groups, alive_.begin());
+    std::copy_n(full_.begin(), f_.groups, stack_[0].mask.begin());
+    f_.active = stack_[0].mask.data();
+    first_ = 0;
+    last_ = f_.groups;
+    partial_ = false;
+    masks_changed_ = false;
     std::uint64_t steps = 0;
     while (!stack_.empty()) {
       Entry& top = stack_.back();
-      if (top.pc == top.join || top.pc == end || empty(top.mask)) {
+      if (top.pc == top.join || top.pc == end || (masks_changed_ && empty(top.mask))) {
         stack_.pop_back();
+        masks_changed_ = true;
         continue;
       }
       const Block& block = code_.blocks[top.pc];
       const BoundBlock& bound = bound_.blocks[top.pc];
-      activate(top.mask);
+      if (masks_changed_) activate(top.mask);
+      masks_changed_ = false;
       if (checker_) {
         for (const BoundInst& in : bound.code) checked(in);
         if (block.condition != kNoReg &&
             !checker_->branch(block.condition, terminator(top.pc), first_, last_))
           return;
+      } else if (jit_) {
+        for (const Jit::Step& step : jit_->steps(top.pc)) {
+          if (!step.unit)
+            one(bound.code[step.instruction]);
+          else
+            unit(*step.unit, bound);
+          if (f_.fault.kind != FaultKind::kNone) return;
+        }
       } else {
         for (const BoundInst& in : bound.code) one(in);
       }
@@ -375,6 +433,7 @@ class Worker {
       }
       switch (block.end) {
         case Block::End::kReturn: {
+          if (stack_.size() == 1) return;  // nobody waits
           LaneMask done = top.mask;
           retire(done);
           break;
@@ -405,18 +464,25 @@ class Worker {
     Entry& top = stack_.back();
     const std::uint16_t* condition =
         reinterpret_cast<const std::uint16_t*>(f_.regs + bound.condition.offset);
-    LaneMask taken{}, fall{};
-    for (std::uint32_t g = 0; g < f_.groups; ++g) {
-      std::uint32_t c = condition[bound.condition.mask & g];
-      if (block.condition_negated) c = ~c;
-      taken[g] = static_cast<std::uint16_t>(top.mask[g] & c);
-      fall[g] = static_cast<std::uint16_t>(top.mask[g] & ~c);
+    if (block.uniform_branch) {
+      top.pc = ((condition[0] & 1) != 0) != block.condition_negated ? block.target : block.next;
+      return;
     }
-    if (empty(taken)) {
+    LaneMask &taken = taken_, &fall = fall_;
+    std::uint32_t any_taken = 0, any_fall = 0;
+    const std::uint32_t flip = block.condition_negated ? 0xFFFF : 0;
+    for (std::uint32_t g = 0; g < f_.groups; ++g) {
+      const std::uint32_t c = condition[bound.condition.mask & g] ^ flip, m = top.mask[g];
+      any_taken |= m & c;
+      any_fall |= m & ~c;
+      taken[g] = static_cast<std::uint16_t>(m & c);
+      fall[g] = static_cast<std::uint16_t>(m & ~c);
+    }
+    if (!any_taken) {
       top.pc = block.next;
       return;
     }
-    if (empty(fall)) {
+    if (!any_fall) {
       top.pc = block.target;
       return;
     }
@@ -431,6 +497,7 @@ class Worker {
       retire(fall);
       return;
     }
+    masks_changed_ = true;
     std::uint32_t join = block.join;
     if (join == top.join)
       stack_.pop_back();  // the entry below waits there for these lanes already
@@ -448,138 +515,19 @@ class Worker {
   std::vector<const std::byte*> region_pointers_;
   Frame f_;
   std::optional<Checker> checker_;
+  std::optional<Jit::Thread> machine_code_;
+  const Jit* jit_ = nullptr;
   std::vector<Fault> others_;
   std::vector<std::uint32_t> warps_;  // order in which writes take effect; empty: ascending
   std::vector<Inst> terminators_;
   RegionFn run_region_ = nullptr;
   LaneMask full_{}, alive_{};
+  LaneMask taken_{}, fall_{};  // of the branch at hand
   std::vector<Entry> stack_;
   std::uint32_t first_ = 0, last_ = 0;
   bool partial_ = false;
+  bool masks_changed_ = true;  // since activate()
 };
-
-// ---- reports
-// ----------------------------------------------------------------------------------------------------------
-
-std::string thread_text(const LaunchConfig& config, std::uint32_t lane) {
-  const std::uint32_t nx = config.block[0], ny = config.block[1];
-  return fmt::format("({},{},{})", lane % nx, lane / nx % ny, lane / nx / ny);
-}
-
-std::string describe(const Fault& f, const LaunchConfig& config) {
-  const std::string other =
-      f.other < 0 ? std::string(" by a thread of another block")
-                  : " by thread " + thread_text(config, static_cast<std::uint32_t>(f.other));
-  const char* verb = f.write ? "write" : "read";
-  const char* space = "global";
-  if (f.inst && f.inst->memory.space == Space::kShared) space = "shared";
-  if (f.inst && f.inst->memory.space == Space::kLocal) space = "local";
-  switch (f.kind) {
-    case FaultKind::kNone:
-      return "no fault";
-    case FaultKind::kOutOfBounds:
-      return fmt::format("out-of-bounds {} of {} bytes at {} address {:#x}", verb, f.bytes, space,
-                         f.address);
-    case FaultKind::kMisaligned:
-      return fmt::format("misaligned {} of {} bytes at {} address {:#x}", verb, f.bytes, space,
-                         f.address);
-    case FaultKind::kReadOnly:
-      return fmt::format("write of {} bytes to read-only memory at {:#x}", f.bytes, f.address);
-    case FaultKind::kTrap:
-      return "trap";
-    case FaultKind::kDivergentBarrier:
-      return "barrier that this thread does not reach while others wait at it";
-    case FaultKind::kPartialWarp:
-      return "mma.sync or ldmatrix that this thread does not execute together with a whole warp";
-    case FaultKind::kSteps:
-      return "endless loop (the limit of steps was reached)";
-    case FaultKind::kUninitialized:
-      return fmt::format("read of {} bytes at {} address {:#x}, which nothing has written", f.bytes,
-                         space, f.address);
-    case FaultKind::kUndefinedRegister:
-      return "use of a register that this thread has not written, or of a value computed from one";
-    case FaultKind::kRace:
-      return fmt::format(
-          "race: {} of {} bytes at shared address {:#x}, written{} since the last "
-          "barrier",
-          verb, f.bytes, f.address, other);
-    case FaultKind::kRaceWithRead:
-      return fmt::format(
-          "race: write of {} bytes at shared address {:#x}, read{} since the last "
-          "barrier",
-          f.bytes, f.address, other);
-    case FaultKind::kMixedAtomic:
-      return fmt::format(
-          "atomic and plain accesses mixed: {} of {} bytes at {} address {:#x}, "
-          "accessed the other way{}",
-          f.inst && f.inst->op == Op::kAtomic ? "atomic" : verb, f.bytes, space, f.address, other);
-  }
-  return "unknown fault";
-}
-
-std::string source_of(const ProgramCode& program, const Inst& inst) {
-  const std::uint32_t file = inst.source.file;
-  const std::string name = file < program.source_files.size() ? program.source_files[file] : "";
-  return fmt::format("CUDA source {}:{}", name.empty() ? "?" : name, inst.source.line);
-}
-
-// Where `address` lies in relation to [begin, end).
-std::string distance(std::uint64_t address, std::uint64_t begin, std::uint64_t end) {
-  if (address < begin) return fmt::format("{} bytes before its begin", begin - address);
-  if (address >= end) return fmt::format("{} bytes behind its end", address - end);
-  return "reaching over its end";
-}
-
-// The buffer an access hit or missed.
-std::string buffer_note(const ProgramCode& program, const Fault& f, const DeviceMemory& memory,
-                        std::uint32_t shared_bytes) {
-  const bool missed = f.kind == FaultKind::kOutOfBounds;
-  if (f.inst->memory.space == Space::kLocal) return {};
-  if (f.inst->memory.space == Space::kShared) {
-    const auto at = static_cast<std::int64_t>(f.address);
-    if (missed) {
-      const std::string where = at < 0 ? fmt::format("{} bytes before its begin", -at)
-                                       : distance(f.address, 0, shared_bytes);
-      return fmt::format("shared memory of the block: {} bytes, {}", shared_bytes, where);
-    }
-    for (const ProgramCode::SharedArray& a : program.shared_arrays) {
-      const std::uint64_t end = a.bytes ? a.begin + a.bytes : shared_bytes;
-      if (f.address >= a.begin && f.address < end)
-        return fmt::format("shared array '{}', byte {} of {}", a.name, f.address - a.begin,
-                           end - a.begin);
-    }
-    return {};
-  }
-  const DeviceMemory::Buffer* b = memory.nearest(f.address);
-  if (!b) return {};
-  if (missed)
-    return fmt::format("nearest buffer: '{}' of {} bytes, {}", b->name, b->end - b->begin,
-                       distance(f.address, b->begin, b->end));
-  if (f.address < b->begin || f.address >= b->end) return {};
-  return fmt::format("buffer '{}', byte {} of {}", b->name, f.address - b->begin,
-                     b->end - b->begin);
-}
-
-Diagnostic report(const ProgramCode& program, const LaunchConfig& config, const Fault& f,
-                  std::span<const Fault> others, const BlockIndex& block,
-                  const DeviceMemory& memory) {
-  const std::uint32_t shared_bytes = program.static_shared_bytes + config.dynamic_shared_bytes;
-  Diagnostic d = internal_error(fmt::format("kernel '{}', block ({},{},{}), thread {}: {}",
-                                            program.name, block.at[0], block.at[1], block.at[2],
-                                            thread_text(config, f.lane), describe(f, config)));
-  d.place = {program.file, f.inst ? static_cast<int>(f.inst->line) : 0, 0};
-  if (f.inst && f.inst->source.line) d.notes.push_back(source_of(program, *f.inst));
-  if (f.inst && f.bytes != 0) {
-    std::string note = buffer_note(program, f, memory, shared_bytes);
-    if (!note.empty()) d.notes.push_back(std::move(note));
-  }
-  for (const Fault& o : others)
-    d.notes.push_back(
-        fmt::format("also, at line {}{}, thread {}: {}", o.inst ? o.inst->line : 0,
-                    o.inst && o.inst->source.line ? " (" + source_of(program, *o.inst) + ")" : "",
-                    thread_text(config, o.lane), describe(o, config)));
-  return d;
-}
 
 }  // namespace
 
@@ -616,7 +564,8 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
 
   DeviceMemory constants;
   for (const Segment& s : code.segments) constants.add_readonly(s.storage.data(), s.bytes, s.name);
-  BoundProgram bound = bind(code, static_cast<std::uint32_t>(threads));
+  const std::shared_ptr<const PreparedProgram> prepared = program.prepare(
+      config.block, options.check ? Path::kPortable : std::min(best_path(), code.highest_path));
   std::vector<std::unique_ptr<Worker>> workers(static_cast<std::size_t>(pool.threads()));
 
   std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];
@@ -643,10 +592,18 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
   std::vector<Fault> others;
   auto run_range = [&](std::uint64_t begin, std::uint64_t end, int worker) {
     std::unique_ptr<Worker>& w = workers[static_cast<std::size_t>(worker)];
-    if (!w) w = std::make_unique<Worker>(bound, config, params, memory, constants, options);
+    if (!w)
+      w = std::make_unique<Worker>(prepared->bound, config, params, memory, constants, options,
+                                   prepared->jit.get());
+    BlockIndex index;
     for (std::uint64_t b = begin; b < end; ++b) {
+      // The next one in a row, without divisions.
+      if (b > begin && !code.has_global_atomics && index.at[0] + 1 < gx)
+        ++index.at[0];
+      else
+        index = index_of(b);
       if (b >= first_failed.load(std::memory_order_relaxed)) return;
-      const Fault& f = w->run(index_of(b), b);
+      const Fault& f = w->run(index, b);
       if (f.kind == FaultKind::kNone) continue;
       std::lock_guard lock(mutex);
       if (b < first_failed.load()) {
@@ -668,7 +625,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
     });
   }
   if (fault.kind != FaultKind::kNone)
-    return report(code, config, fault, others, index_of(first_failed.load()), memory);
+    return report(code, config, fault, others, index_of(first_failed.load()).at, memory);
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "ir/support/result.h"
 #include "runtime/ptx/mma.h"
 #include "runtime/ptx/module.h"
+#include "runtime/ptx/path.h"
 
 namespace driftc::runtime::ptx {
 
@@ -105,8 +106,9 @@ struct Inst {
 
 struct RegInfo {
   RegKind kind = RegKind::kNone;
-  bool is_constant = false;  // never written; value in `bits`
-  bool is_special = false;   // set by the machine before a block runs; which one in `bits`
+  bool is_constant = false;   // never written; value in `bits`
+  bool is_special = false;    // set by the machine before a block runs; which one in `bits`
+  bool is_parameter = false;  // read once, where the kernel begins; never written again
   bool uniform = false;
   std::uint64_t bits = 0;
   std::uint32_t slot = 0;  // filled by allocate; slots are numbered per (kind, uniform)
@@ -148,7 +150,9 @@ struct Block {
   Reg condition = kNoReg;
   bool condition_negated = false;
   bool uniform_branch = false;  // filled by uniformity
+  bool divergent = true;        // may run for some of the living threads only (the same)
   std::uint32_t join = 0;       // immediate post-dominator; blocks.size() = the kernel's end
+  std::vector<Reg> live_out;    // registers that a later block reads (filled by allocate)
   std::uint32_t line = 0;
   SourceLine source;
 };
@@ -183,6 +187,7 @@ struct ProgramCode {
   bool has_warp_barriers = false;  // bar.warp.sync, which orders the threads of a warp
   std::size_t instruction_count = 0;
   std::vector<MmaShape> mma_shapes;  // of the kMma instructions
+  Path highest_path = Path::kAvx512;
   Code code;
   std::vector<Segment> segments;
   struct SharedArray {

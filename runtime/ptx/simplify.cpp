@@ -79,6 +79,7 @@ void read_parameters_first(Code& code) {
       if (i.op == Op::kLoadParam && counts.writes[i.dst[0]] == 1) {
         i.guard = kNoReg;
         i.guard_negated = false;
+        code.regs[i.dst[0]].is_parameter = true;
         first.push_back(i);
       } else {
         kept.push_back(i);

@@ -9,15 +9,26 @@
 
 namespace driftc::bench {
 
-// NCHW input, OIHW weights, square kernel, one group, no bias.
+// NCHW input, OIHW weights, square kernel, no bias. Groups: 1, or as many as channels (depthwise).
 struct PeerConv {
   std::int64_t n, c, h, w, k, kernel, stride, pad;
-  std::int64_t out_h() const { return (h + 2 * pad - kernel) / stride + 1; }
-  std::int64_t out_w() const { return (w + 2 * pad - kernel) / stride + 1; }
+  std::int64_t groups = 1, dilation = 1;
+  std::int64_t reach() const { return dilation * (kernel - 1) + 1; }
+  std::int64_t out_h() const { return (h + 2 * pad - reach()) / stride + 1; }
+  std::int64_t out_w() const { return (w + 2 * pad - reach()) / stride + 1; }
   double multiply_adds() const {
-    return static_cast<double>(n * k * out_h() * out_w() * c * kernel * kernel);
+    return static_cast<double>(n * k * out_h() * out_w() * (c / groups) * kernel * kernel);
   }
 };
+
+// Ordinary values, so that no subnormals slow the peer down.
+inline dnnl::memory filled(const dnnl::memory::desc& md, const dnnl::engine& engine) {
+  dnnl::memory memory(md, engine);
+  auto* values = static_cast<float*>(memory.get_data_handle());
+  for (std::size_t i = 0; i < md.get_size() / sizeof(float); ++i)
+    values[i] = static_cast<float>(i % 17) * 0.0625f - 0.5f;
+  return memory;
+}
 
 class OnednnConv {
  public:
@@ -25,23 +36,21 @@ class OnednnConv {
     using tag = dnnl::memory::format_tag;
     constexpr auto f32 = dnnl::memory::data_type::f32;
     const dnnl::memory::desc src({s.n, s.c, s.h, s.w}, f32, tag::any);
-    const dnnl::memory::desc weights({s.k, s.c, s.kernel, s.kernel}, f32, tag::any);
+    const dnnl::memory::desc weights =
+        s.groups == 1
+            ? dnnl::memory::desc({s.k, s.c, s.kernel, s.kernel}, f32, tag::any)
+            : dnnl::memory::desc({s.groups, s.k / s.groups, s.c / s.groups, s.kernel, s.kernel},
+                                 f32, tag::any);
     const dnnl::memory::desc dst({s.n, s.k, s.out_h(), s.out_w()}, f32, tag::any);
     const dnnl::convolution_forward::desc desc(
         dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, src, weights, dst,
-        {s.stride, s.stride}, {s.pad, s.pad}, {s.pad, s.pad});
+        {s.stride, s.stride}, {s.dilation - 1, s.dilation - 1}, {s.pad, s.pad}, {s.pad, s.pad});
     const dnnl::convolution_forward::primitive_desc primitive_desc(desc, engine_);
     primitive_ = dnnl::convolution_forward(primitive_desc);
     for (const auto& [id, md] : {std::pair{DNNL_ARG_SRC, primitive_desc.src_desc()},
                                  std::pair{DNNL_ARG_WEIGHTS, primitive_desc.weights_desc()},
-                                 std::pair{DNNL_ARG_DST, primitive_desc.dst_desc()}}) {
-      dnnl::memory memory(md, engine_);
-      // Ordinary values, so that no subnormals slow the peer down.
-      auto* values = static_cast<float*>(memory.get_data_handle());
-      for (std::size_t i = 0; i < md.get_size() / sizeof(float); ++i)
-        values[i] = static_cast<float>(i % 17) * 0.0625f - 0.5f;
-      arguments_.emplace(id, memory);
-    }
+                                 std::pair{DNNL_ARG_DST, primitive_desc.dst_desc()}})
+      arguments_.emplace(id, filled(md, engine_));
   }
   void run() {
     primitive_.execute(stream_, arguments_);
@@ -52,6 +61,64 @@ class OnednnConv {
   dnnl::engine engine_;
   dnnl::stream stream_;
   dnnl::convolution_forward primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+// Maximum over square windows.
+struct PeerPool {
+  std::int64_t n, c, h, w, kernel, stride, pad;
+  std::int64_t out_h() const { return (h + 2 * pad - kernel) / stride + 1; }
+  std::int64_t out_w() const { return (w + 2 * pad - kernel) / stride + 1; }
+};
+
+class OnednnPool {
+ public:
+  explicit OnednnPool(const PeerPool& s) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    constexpr auto f32 = dnnl::memory::data_type::f32;
+    // Blocked by 16 channels, which its fastest code wants; pooling takes the layout it is given.
+    constexpr auto blocked = dnnl::memory::format_tag::nChw16c;
+    const dnnl::memory::desc src({s.n, s.c, s.h, s.w}, f32, blocked);
+    const dnnl::memory::desc dst({s.n, s.c, s.out_h(), s.out_w()}, f32, blocked);
+    const dnnl::pooling_forward::desc desc(
+        dnnl::prop_kind::forward_inference, dnnl::algorithm::pooling_max, src, dst,
+        {s.stride, s.stride}, {s.kernel, s.kernel}, {s.pad, s.pad}, {s.pad, s.pad});
+    primitive_ = dnnl::pooling_forward(dnnl::pooling_forward::primitive_desc(desc, engine_));
+    arguments_.emplace(DNNL_ARG_SRC, filled(src, engine_));
+    arguments_.emplace(DNNL_ARG_DST, filled(dst, engine_));
+  }
+  void run() {
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::pooling_forward primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+class OnednnRelu {
+ public:
+  explicit OnednnRelu(const std::int64_t (&shape)[4])
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    const dnnl::memory::desc md({shape[0], shape[1], shape[2], shape[3]},
+                                dnnl::memory::data_type::f32, dnnl::memory::format_tag::nchw);
+    const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_inference,
+                                           dnnl::algorithm::eltwise_relu, md, 0.0f);
+    primitive_ = dnnl::eltwise_forward(dnnl::eltwise_forward::primitive_desc(desc, engine_));
+    arguments_.emplace(DNNL_ARG_SRC, filled(md, engine_));
+    arguments_.emplace(DNNL_ARG_DST, filled(md, engine_));
+  }
+  void run() {
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  dnnl::eltwise_forward primitive_;
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 

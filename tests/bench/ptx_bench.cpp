@@ -1,28 +1,25 @@
-// The PTX executor against oneDNN. Names: LAYER/onednn, LAYER/ptx-ORDER (the kernel that driftc
-// emits for the layer with its default schedule) and LAYER/ptx-friendly (a kernel written for the
-// executor, as docs/performance advises).
-// `./dev bench --ratio LAYER` prints the quotients; `conv3x3-64-56` is the layer of the project's
-// figure.
+// The PTX executor against oneDNN. Names: LAYER/onednn; LAYER/ptx-crs.fma and so on: the kernel
+// that driftc emits for the layer with its default schedule, on the best path, or with another
+// order, path or schedule; LAYER/ptx-friendly: a kernel written for the executor. ptx-load/...:
+// from PTX text to the first instruction. `./dev bench --ratio LAYER` prints the quotient of the
+// layer's first row, `conv3x3-64-56` being the layer of the project's figure.
 #include <benchmark/benchmark.h>
 
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "codegen/cache.h"
-#include "codegen/lower.h"
-#include "ir/builder.h"
-#include "ir/kernel.h"
-#include "ir/schedule.h"
+#include "emitted.h"
 #include "ir/support/rng.h"
 #include "onednn_peer.h"
-#include "runtime/kernel_runner.h"
 #include "runtime/ptx/arguments.h"
 #include "runtime/ptx/machine.h"
 #include "runtime/ptx/parser.h"
 
 namespace driftc::bench {
 namespace {
+
+using runtime::ptx::Path;
 
 void report(benchmark::State& state, double multiply_adds) {
   state.counters["MAC/s"] =
@@ -35,70 +32,86 @@ void run_onednn(benchmark::State& state, const PeerConv& shape) {
   report(state, shape.multiply_adds());
 }
 
-codegen::KernelCache& cache() {
-  static codegen::KernelCache instance = [] {
-    const Settings settings = Settings::from_env();
-    auto nvrtc = codegen::Nvrtc::load(settings);
-    return codegen::KernelCache({settings.cache_dir, {}},
-                                nvrtc.ok() ? std::optional(*nvrtc) : std::nullopt);
-  }();
-  return instance;
+// The layer as the emitters write it: NCHW with crs, NHWC with rsc.
+struct Form {
+  ir::Algorithm algorithm = ir::Algorithm::kImplicitGemm;
+  const char* order = "crs.fma";
+  int threads = 1;
+  Path path = Path::kAvx512;
+  std::optional<ir::Schedule> schedule = {};
+};
+void run_emitted(benchmark::State& state, const PeerConv& s, const Form& form) {
+  const bool matmul = form.algorithm == ir::Algorithm::kMatmul;
+  const ir::Layout layout =
+      std::string_view(form.order).starts_with("rsc") ? ir::Layout::kNhwc : ir::Layout::kNchw;
+  EmittedKernel kernel(form.algorithm, form.order, layout);
+  const ir::ValueId x = kernel.input("x", {s.n, s.c, s.h, s.w}, layout);
+  const ir::ValueId w =
+      kernel.input("w", {s.k, s.c / s.groups, s.kernel, s.kernel}, ir::Layout::kNchw);
+  if (matmul) {
+    kernel.add(ir::Op::kConv1x1Matmul, {x, w}, {});
+  } else {
+    kernel.add(ir::Op::kConv2d, {x, w},
+               {{"stride", std::vector<std::int64_t>{s.stride, s.stride}},
+                {"pad", std::vector<std::int64_t>{s.pad, s.pad, s.pad, s.pad}},
+                {"dilation", std::vector<std::int64_t>{s.dilation, s.dilation}},
+                {"groups", s.groups}});
+  }
+  if (!kernel.finish(state, form.schedule)) return;
+  kernel.run(state, form.threads, form.path);
+  report(state, s.multiply_adds());
 }
 
-// The layer as the emitters write it: NCHW with crs, NHWC with rsc.
-void run_emitted(benchmark::State& state, const PeerConv& s, ir::Algorithm algorithm,
-                 const char* order, int threads, std::int64_t groups) {
-  const bool channels_last = std::string_view(order).starts_with("rsc");
-  const ir::Layout layout = channels_last ? ir::Layout::kNhwc : ir::Layout::kNchw;
-  ir::Kernel kernel;
-  kernel.algorithm = algorithm;
-  kernel.body = ir::Graph("body");
-  kernel.contract.order = ir::parse_order(order).value();
-  if (kernel.contract.order->arith == ir::Arith::kMma)
-    kernel.contract.in = ir::operand_precision(kernel.contract.order->mma);
-  const ir::ValueId x = kernel.body.add_input("x", {ir::DType::kF32, {s.n, s.c, s.h, s.w}, layout});
-  const ir::ValueId w = kernel.body.add_input(
-      "w", {ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel}, ir::Layout::kNchw});
-  ir::Builder builder(kernel.body);
-  const auto y = builder.add(ir::Op::kConv2d, {x, w},
-                             {{"stride", std::vector<std::int64_t>{s.stride, s.stride}},
-                              {"pad", std::vector<std::int64_t>{s.pad, s.pad, s.pad, s.pad}},
-                              {"groups", groups}},
-                             "y");
-  if (!y.ok()) return state.SkipWithError("shape");
-  kernel.body.set_outputs({y.value()});
-  kernel.body.set_layout(y.value(), layout);
-  kernel.schedule =
-      ir::default_schedule(algorithm, kernel.body, *kernel.contract.order, layout, 132);
+constexpr PeerPool kPool = {1, 64, 112, 112, 3, 2, 1};
+void run_pool(benchmark::State& state) {
+  EmittedKernel kernel(ir::Algorithm::kPool, "", ir::Layout::kNchw);
+  const ir::ValueId x = kernel.input("x", {kPool.n, kPool.c, kPool.h, kPool.w}, ir::Layout::kNchw);
+  kernel.add(ir::Op::kMaxPool, {x},
+             {{"kernel", std::vector<std::int64_t>{kPool.kernel, kPool.kernel}},
+              {"stride", std::vector<std::int64_t>{kPool.stride, kPool.stride}},
+              {"pad", std::vector<std::int64_t>{kPool.pad, kPool.pad, kPool.pad, kPool.pad}}});
+  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512);
+}
+void run_onednn_pool(benchmark::State& state) {
+  OnednnPool pool(kPool);
+  for (auto _ : state) pool.run();
+}
 
-  ir::Graph graph("bench");
-  ir::Node node;
-  node.op = ir::Op::kKernel;
-  for (ir::ValueId v : {x, w})
-    node.operands.push_back(graph.add_input(kernel.body.value(v).name, kernel.body.value(v).type));
-  const ir::TensorType type = kernel.body.value(y.value()).type;
-  node.kernel = std::make_shared<const ir::Kernel>(kernel);
-  const auto lowered = codegen::lower(graph, graph.add_node(std::move(node), "y", type));
-  if (!lowered.ok()) return state.SkipWithError(lowered.error().message.c_str());
-  const auto compiled = runtime::compile(*lowered, cache(), "compute_90");
-  if (!compiled.ok()) return state.SkipWithError(compiled.error().message.c_str());
+constexpr std::int64_t kElements[4] = {1, 64, 112, 112};
+void run_relu(benchmark::State& state) {
+  EmittedKernel kernel(ir::Algorithm::kElementwise, "", ir::Layout::kNchw);
+  const ir::ValueId x = kernel.input("x", {kElements[0], kElements[1], kElements[2], kElements[3]},
+                                     ir::Layout::kNchw);
+  kernel.add(ir::Op::kRelu, {x}, {});
+  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512);
+}
+void run_onednn_relu(benchmark::State& state) {
+  OnednnRelu relu(kElements);
+  for (auto _ : state) relu.run();
+}
 
-  ir::Tensor xs(ir::DType::kF32, {s.n, s.c, s.h, s.w}),
-      ws(ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel});
-  fill(Distribution::kRandom, 1, "x", xs.data_mut<float>());
-  fill(Distribution::kRandom, 1, "w", ws.data_mut<float>());
-  std::vector<runtime::DeviceTensor> operands = {runtime::upload(xs, layout),
-                                                 runtime::upload(ws, ir::Layout::kNchw)};
-  std::vector<runtime::DeviceTensor> prepared;
-  for (const auto& p : lowered->preparations)
-    prepared.push_back(runtime::prepare_operand(p, p.operand == 0 ? xs : ws));
-  runtime::DeviceTensor result(type);
-  runtime::ThreadPool pool(threads);
+// From PTX text to the end of a first launch of one block; most of it is parsing, analysis and
+// translation.
+void run_load(benchmark::State& state, const PeerConv& s, const char* order) {
+  const ir::Layout layout =
+      std::string_view(order).starts_with("rsc") ? ir::Layout::kNhwc : ir::Layout::kNchw;
+  EmittedKernel kernel(ir::Algorithm::kImplicitGemm, order, layout);
+  const ir::ValueId x = kernel.input("x", {s.n, s.c, s.h, s.w}, layout),
+                    w = kernel.input("w", {s.k, s.c, s.kernel, s.kernel}, ir::Layout::kNchw);
+  kernel.add(ir::Op::kConv2d, {x, w},
+             {{"stride", std::vector<std::int64_t>{s.stride, s.stride}},
+              {"pad", std::vector<std::int64_t>{s.pad, s.pad, s.pad, s.pad}}});
+  if (!kernel.finish(state)) return;
   for (auto _ : state) {
-    const auto ran = runtime::run(*compiled, operands, prepared, result, pool);
-    if (!ran.ok()) return state.SkipWithError(ran.error().message.c_str());
+    const auto module = runtime::ptx::parse_module(kernel.ptx(), "bench.ptx");
+    const auto program = runtime::ptx::decode(module.value(), "");
+    // The arguments are null, so the first access ends the launch; everything up to it has run.
+    const std::vector<std::byte> arguments(program.value()->parameter_bytes());
+    runtime::ptx::DeviceMemory memory;
+    runtime::ThreadPool pool(1);
+    benchmark::DoNotOptimize(runtime::ptx::launch(*program.value(), {{1, 1, 1}, kernel.block(), 0},
+                                                  arguments, memory, pool));
   }
-  report(state, s.multiply_adds() / static_cast<double>(groups));
 }
 
 // Implicit GEMM in the form that suits lockstep execution: one pixel column per thread with its
@@ -187,60 +200,95 @@ void run_friendly(benchmark::State& state, const PeerConv& s) {
   report(state, s.multiply_adds());
 }
 
-// From PTX text to a program that can be launched.
-void run_decode(benchmark::State& state) {
-  const auto compiled = cache().compile({"friendly", kFriendly, "compute_90", {}});
-  if (!compiled.ok()) return state.SkipWithError(compiled.error().message.c_str());
-  for (auto _ : state) {
-    const auto module = runtime::ptx::parse_module(compiled->ptx, "friendly.ptx");
-    benchmark::DoNotOptimize(runtime::ptx::decode(module.value(), "friendly"));
-  }
-}
-
 constexpr PeerConv k64x56 = {1, 64, 56, 56, 64, 3, 1, 1};
 constexpr PeerConv k128x28 = {1, 128, 28, 28, 128, 3, 1, 1};
 constexpr PeerConv k256x14 = {1, 256, 14, 14, 256, 3, 1, 1};
 constexpr PeerConv k512x7 = {1, 512, 7, 7, 512, 3, 1, 1};
 constexpr PeerConv k1x1 = {1, 64, 56, 56, 256, 1, 1, 0};
 constexpr PeerConv kStem = {1, 3, 224, 224, 64, 7, 2, 3};
-constexpr PeerConv kDepthwise = {1, 128, 56, 56, 128, 3, 1, 1};
+constexpr PeerConv kDepthwise = {1, 128, 56, 56, 128, 3, 1, 1, 128};
+// The tuner's space: what default schedules and even shapes do not show.
+constexpr PeerConv kStrided = {1, 64, 56, 56, 128, 3, 2, 1};
+constexpr PeerConv kDilated = {1, 64, 56, 56, 64, 3, 1, 2, 1, 2};
+constexpr PeerConv kRagged = {1, 60, 45, 45, 70, 3, 1, 1};
 
-#define DRIFTC_LAYER(name, shape)                                                      \
-  BENCHMARK_CAPTURE(run_onednn, x, shape)->Name(name "/onednn");                       \
-  BENCHMARK_CAPTURE(run_emitted, x, shape, ir::Algorithm::kImplicitGemm, "crs.fma", 1, \
-                    std::int64_t{1})                                                   \
-      ->Name(name "/ptx-crs.fma");                                                     \
-  BENCHMARK_CAPTURE(run_emitted, x, shape, ir::Algorithm::kImplicitGemm, "rsc.fma", 1, \
-                    std::int64_t{1})                                                   \
-      ->Name(name "/ptx-rsc.fma")
+constexpr Form kRsc = {.order = "rsc.fma"};
+constexpr Form kTwoThreads = {.threads = 2};
 
-DRIFTC_LAYER("conv3x3-64-56", k64x56);
-BENCHMARK_CAPTURE(run_friendly, x, k64x56)->Name("conv3x3-64-56/ptx-friendly");
-BENCHMARK_CAPTURE(run_emitted, x, k64x56, ir::Algorithm::kImplicitGemm, "crs.fma", 2,
-                  std::int64_t{1})
-    ->Name("conv3x3-64-56/ptx-crs.fma-2-threads")
-    ->UseRealTime();
-DRIFTC_LAYER("conv3x3-128-28", k128x28);
-BENCHMARK_CAPTURE(run_friendly, x, k128x28)->Name("conv3x3-128-28/ptx-friendly");
-DRIFTC_LAYER("conv3x3-256-14", k256x14);
-DRIFTC_LAYER("conv3x3-512-7", k512x7);
-DRIFTC_LAYER("conv1x1-64-256-56", k1x1);
-DRIFTC_LAYER("conv7x7-stem", kStem);
-BENCHMARK_CAPTURE(run_emitted, x, kDepthwise, ir::Algorithm::kDirect, "crs.fma", 1,
-                  std::int64_t{128})
-    ->Name("depthwise3x3-128-56/ptx-crs.fma");
-#define DRIFTC_MMA(name, shape, order)                                                    \
-  BENCHMARK_CAPTURE(run_onednn, x, shape)->Name(name "/onednn");                          \
-  BENCHMARK_CAPTURE(run_emitted, x, shape, ir::Algorithm::kImplicitGemm, "crs." order, 1, \
-                    std::int64_t{1})                                                      \
-      ->Name(name "/ptx-crs." order);                                                     \
-  BENCHMARK_CAPTURE(run_emitted, x, shape, ir::Algorithm::kImplicitGemm, "rsc." order, 1, \
-                    std::int64_t{1})                                                      \
-      ->Name(name "/ptx-rsc." order)
-DRIFTC_MMA("mma-tf32", k64x56, "mma(sm_90,tf32,m16n8k8,rna)");
-DRIFTC_MMA("mma-f16", k64x56, "mma(sm_90,f16,m16n8k16)");
-DRIFTC_MMA("mma-tf32-128-28", k128x28, "mma(sm_90,tf32,m16n8k8,rna)");
-BENCHMARK(run_decode)->Name("ptx-decode/friendly");
+void layer(const std::string& name, const PeerConv& shape,
+           std::initializer_list<const char*> more) {
+  auto add = [&](const std::string& row, const Form& form) {
+    return benchmark::RegisterBenchmark(
+        (name + "/" + row).c_str(),
+        [shape, form](benchmark::State& state) { run_emitted(state, shape, form); });
+  };
+  benchmark::RegisterBenchmark((name + "/onednn").c_str(),
+                               [shape](benchmark::State& state) { run_onednn(state, shape); });
+  const bool depthwise = shape.groups > 1, matmul = shape.kernel == 1;
+  Form form;
+  if (depthwise) form.algorithm = ir::Algorithm::kDirect;
+  if (matmul) form.algorithm = ir::Algorithm::kMatmul, form.order = "k.fma";
+  add(matmul ? "ptx-matmul" : "ptx-crs.fma", form);
+  for (const char* row : more) {
+    Form other = form;
+    const std::string_view text(row);
+    if (text == "avx2") other.path = Path::kAvx2;
+    if (text == "portable") other.path = Path::kPortable;
+    if (text == "rsc.fma") other = kRsc;
+    if (text == "implicit-gemm") other = Form{};
+    if (text == "small-blocks") other.schedule = ir::Schedule{32, 32, 9, 4, 2, 1};
+    if (text == "narrow-blocks") other.schedule = ir::Schedule{16, 64, 18, 2, 4, 1};
+    if (text == "vector-loads") other.schedule = ir::Schedule{64, 64, 36, 4, 4, 4};
+    if (text == "8-threads-in-x") other.schedule = ir::Schedule{64, 64, 18, 8, 4, 1};
+    if (text == "2-threads") {
+      add("ptx-2-threads", kTwoThreads)->UseRealTime();
+      continue;
+    }
+    add("ptx-" + std::string(row), other);
+  }
+}
+
+const bool kRegistered = [] {
+  layer("conv3x3-64-56", k64x56,
+        {"rsc.fma", "avx2", "portable", "2-threads", "small-blocks", "narrow-blocks",
+         "vector-loads", "8-threads-in-x"});
+  benchmark::RegisterBenchmark("conv3x3-64-56/ptx-friendly",
+                               [](benchmark::State& state) { run_friendly(state, k64x56); });
+  layer("conv3x3-128-28", k128x28, {"rsc.fma", "avx2", "portable"});
+  layer("conv3x3-256-14", k256x14, {"rsc.fma", "avx2", "portable"});
+  layer("conv3x3-512-7", k512x7, {"rsc.fma", "avx2", "portable"});
+  layer("conv1x1-64-256-56", k1x1, {"implicit-gemm", "avx2", "portable"});
+  layer("conv7x7-stem", kStem, {"rsc.fma"});
+  layer("conv3x3-strided", kStrided, {"rsc.fma"});
+  layer("conv3x3-dilated", kDilated, {"rsc.fma"});
+  layer("conv3x3-ragged", kRagged, {"rsc.fma"});
+  for (const auto& [name, shape, order] :
+       {std::tuple{"mma-tf32", k64x56, "mma(sm_90,tf32,m16n8k8,rna)"},
+        std::tuple{"mma-f16", k64x56, "mma(sm_90,f16,m16n8k16)"},
+        std::tuple{"mma-tf32-128-28", k128x28, "mma(sm_90,tf32,m16n8k8,rna)"}}) {
+    benchmark::RegisterBenchmark((std::string(name) + "/onednn").c_str(),
+                                 [shape = shape](benchmark::State& state) { run_onednn(state, shape); });
+    for (const char* walk : {"crs.", "rsc."})
+      benchmark::RegisterBenchmark(
+          (std::string(name) + "/ptx-" + walk + order).c_str(),
+          [shape = shape, text = std::string(walk) + order](benchmark::State& state) {
+            Form form;
+            form.order = text.c_str();
+            run_emitted(state, shape, form);
+          });
+  }
+  layer("depthwise3x3-128-56", kDepthwise, {"avx2", "portable"});
+  benchmark::RegisterBenchmark("maxpool3x3-64-112/onednn", run_onednn_pool);
+  benchmark::RegisterBenchmark("maxpool3x3-64-112/ptx", run_pool);
+  benchmark::RegisterBenchmark("relu-64-112/onednn", run_onednn_relu);
+  benchmark::RegisterBenchmark("relu-64-112/ptx", run_relu);
+  for (const auto& [name, shape] : {std::pair{"conv3x3-64-56", k64x56}, {"conv7x7-stem", kStem}})
+    for (const char* order : {"crs.fma", "rsc.fma"})
+      benchmark::RegisterBenchmark(
+          (std::string("ptx-load/") + name + "-" + order).c_str(),
+          [shape = shape, order](benchmark::State& state) { run_load(state, shape, order); });
+  return true;
+}();
 
 }  // namespace
 }  // namespace driftc::bench

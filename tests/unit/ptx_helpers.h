@@ -26,9 +26,20 @@ using driftc::runtime::ThreadPool;
 // Decoder settings under which every kernel must give the same bits: the plain interpreter, and all
 // fast forms.
 inline std::vector<ptx::DecodeOptions> all_decode_options() {
-  return {{.convert_branches = false, .fuse_regions = false, .scalar_uniform = false},
-          {.convert_branches = true, .fuse_regions = false, .scalar_uniform = false},
-          {.convert_branches = false, .fuse_regions = true, .scalar_uniform = true},
+  constexpr auto kPortable = ptx::Path::kPortable;
+  return {{.convert_branches = false,
+           .fuse_regions = false,
+           .scalar_uniform = false,
+           .highest_path = kPortable},
+          {.convert_branches = true,
+           .fuse_regions = false,
+           .scalar_uniform = false,
+           .highest_path = kPortable},
+          {.highest_path = kPortable},
+          {.convert_branches = false, .fuse_regions = false, .scalar_uniform = false},
+          {.convert_branches = false},
+          {.fuse_regions = false},
+          {.highest_path = ptx::Path::kAvx2},
           {}};
 }
 

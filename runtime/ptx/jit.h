@@ -1,0 +1,145 @@
+// Machine code for a bound program (docs/adr/0006): units of jit_plan.h translated one by one when
+// they run first, with xbyak. Everything else, and everything on a machine without AVX2, stays with
+// the interpreter. Private to runtime/ptx.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/ptx/bind.h"
+#include "runtime/ptx/jit_plan.h"
+#include "runtime/ptx/jit_shapes.h"
+#include "runtime/ptx/path.h"
+
+namespace driftc::runtime::ptx {
+
+// One access to memory of a unit, as the slow path needs it.
+struct JitAccess {
+  const Inst* inst = nullptr;
+  std::uint8_t shift = 0;
+  bool sign = false;
+  bool store = false;
+  bool wide = false;  // the lanes' addresses themselves are given, not 32-bit indices
+};
+
+// The buffer an access hit last; machine code checks addresses against it. Places are counted in
+// accesses (4 bytes x elements) from `begin`; with no place every check fails.
+struct JitCache {
+  std::uint64_t begin = 0;
+  std::uint64_t window = 0;    // places of 16 lanes' consecutive accesses
+  std::uint64_t single = 0;    // places of one lane's access
+  std::uint64_t bytes = 0;     // the same in bytes, for comparing lane by lane; 0: too many
+  std::uint32_t elements = 0;  // the same in words
+  std::uint32_t unused[7] = {};
+};
+
+// What machine code works on; one per thread. Its address is in rbp while a unit runs, followed by
+// the caches of all accesses.
+struct JitContext {
+  static constexpr std::uint32_t kSpills = 96, kPredicateSpills = 128, kRoots = 64;
+  struct Root {              // a value whose lanes were looked at
+    std::int64_t first = 0;  // what lane 0 has, or would have
+    std::int64_t bad = 0;    // -1: the lanes are not in line
+  };
+
+  std::byte* regs = nullptr;
+  std::byte* shared = nullptr;
+  const std::uint16_t* active = nullptr;
+  std::uint64_t first = 0, last = 0;  // groups
+  Frame* frame = nullptr;
+  const JitAccess* accesses = nullptr;
+  std::uint64_t mask = 0;  // of the running group
+  std::uint64_t shared_bytes = 0;
+  // Places in shared memory as in JitCache, for 1, 2 and 4 elements a lane; `bytes` counts in
+  // bytes.
+  std::uint64_t shared_window[3] = {};
+  std::uint64_t shared_single[3] = {};
+  std::uint32_t shared_bytes_places[4] = {};
+
+  // Arguments of the slow path.
+  std::uint64_t slow_base = 0;
+  std::uint64_t slow_group = 0;
+  std::uint64_t slow_mask = 0;
+  alignas(64) std::uint32_t slow_index[16] = {};
+  alignas(64) std::uint64_t slow_address[16] = {};
+  alignas(64) std::uint32_t slow_value[4][16] = {};
+
+  // Constants.
+  alignas(64) std::uint32_t lanes[5][16] = {};       // lane << n
+  alignas(64) std::uint64_t wide_lanes[5][16] = {};  // the same, 64 bits
+  std::uint32_t canonical_nan = 0, one = 0, sign = 0, magnitude = 0;
+  std::uint32_t two_31 = 0, all_ones = 0, max_s32 = 0, unused = 0;
+  alignas(64) std::uint32_t interleave[8][16] = {};
+
+  alignas(64) std::byte saved[32][64] = {};
+  std::uint64_t saved_masks[8] = {};
+  Root roots[kRoots];
+  std::uint64_t predicates[kPredicateSpills] = {};
+  alignas(64) std::byte spills[kSpills][64] = {};
+};
+
+class Jit {
+ public:
+  // Null when the path has no machine code.
+  static std::unique_ptr<Jit> create(const BoundProgram& bound,
+                                     const std::array<std::uint32_t, 3>& block, Path path);
+  ~Jit();
+
+  struct Unit;
+  struct Step {
+    Unit* unit = nullptr;           // null: interpret
+    std::uint32_t instruction = 0;  // of the block
+  };
+  std::span<const Step> steps(std::uint32_t block) const { return blocks_[block]; }
+
+  // A thread's memory; `frame` must stay where it is.
+  class Thread {
+   public:
+    Thread(const Jit& jit, Frame& frame);
+    // Runs a unit for groups [first, last). False: not translated, or not for what the registers
+    // of some group hold now; the unit's instructions are to be interpreted for the groups from
+    // `first` on, which was advanced.
+    bool run(Unit& unit, std::uint32_t& first, std::uint32_t last);
+
+   private:
+    const Jit& jit_;
+    Frame& frame_;
+    struct Free {
+      void operator()(std::byte* p) const;
+    };
+    std::unique_ptr<std::byte, Free> memory_;
+    JitContext* context_ = nullptr;
+  };
+
+  // The instructions of a unit, for interpretation.
+  std::span<const std::uint32_t> body(const Unit& unit) const;
+  bool is_region(const Unit& unit) const;
+
+ private:
+  Jit(const BoundProgram& bound, Path path);
+  void translate(Unit& unit, const Frame& frame, std::uint32_t group) const;
+
+  const BoundProgram& bound_;
+  Path path_;
+  ProgramPlan plan_;
+  std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::vector<Step>> blocks_;
+  mutable std::vector<JitAccess> accesses_;  // filled by translate()
+  std::vector<Shape> shapes_;
+  mutable std::mutex mutex_;
+};
+
+// A program as launches use it. `jit` is null on the portable path.
+struct PreparedProgram {
+  explicit PreparedProgram(BoundProgram b) : bound(std::move(b)) {}
+  BoundProgram bound;
+  std::unique_ptr<Jit> jit;
+};
+
+}  // namespace driftc::runtime::ptx

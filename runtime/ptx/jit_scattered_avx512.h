@@ -1,0 +1,298 @@
+// Accesses that are not one vector access: lanes that are not in line, at the edge of a buffer, or
+// in a buffer not seen before. Out of the way of the code for the others. Private to runtime/ptx.
+#pragma once
+
+#include <vector>
+
+#include "runtime/ptx/jit_registers_avx512.h"
+
+namespace driftc::runtime::ptx::avx512 {
+
+class ScatteredAccesses : public Registers {
+ public:
+  using Registers::Registers;
+
+ protected:
+  // What an access does, for the code that is put out of line.
+  struct Access {
+    std::uint32_t id = 0;
+    bool shared = false, store = false;
+    bool wide = false;         // 64-bit addresses per lane
+    ValueId index = kNoValue;  // 32-bit value, or none
+    ValueId root = kNoValue;
+    bool sign = true;
+    int shift = 0;
+    std::vector<Reg> addends;  // 32 bits, of the index
+    std::uint32_t constant = 0;
+    std::vector<Reg> bases;  // 64 bits
+    std::int64_t offset = 0;
+    int count = 1, log_count = 0;
+    Opmask lanes{1};  // that make the access
+    bool guarded = false;
+    bool packed = false;  // four vectors in the order of memory, not one per element
+    int data[4] = {};     // vector registers
+    int root_register = -1;
+    bool pointer = false;          // rcx holds the checked place in this process, without `offset`
+    ValueId wide_root = kNoValue;  // 64-bit addresses
+    int low = 0, high = 0;         // registers of its halves
+  };
+
+  // ecx = first active lane, rax = its address.
+  void first_wide(const Access& a) {
+    vmovups(ptr[rbp + CONTEXT(slow_address)], Zmm(a.low));
+    vmovups(ptr[rbp + CONTEXT(slow_address) + 64], Zmm(a.high));
+    bsf(ecx, r10d);
+    mov(rax, ptr[rbp + rcx * 8 + CONTEXT(slow_address)]);
+  }
+  // ecx = lanes whose address equals the expected one.
+  void equal_wide(const Access& a, const Zmm& low, const Zmm& high) {
+    vpcmpeqq(k7, low, Zmm(a.low));
+    kmovw(ecx, k7);
+    vpcmpeqq(k7, high, Zmm(a.high));
+    kmovw(edx, k7);
+    shl(edx, 8);
+    or_(ecx, edx);
+  }
+  // rax = index of lane 0, extended.
+  void add_terms(const Access& a) {
+    for (Reg r : a.addends) add(eax, dword[rbx + static_cast<int>(file(r).offset)]);
+    if (a.constant) add(eax, static_cast<int>(a.constant));
+  }
+  // rcx = base + (extended eax << shift) + offset.
+  void extended(const Access& a) {
+    if (a.sign)
+      movsxd(rcx, eax);
+    else
+      mov(ecx, eax);
+    if (a.shared) {
+      if (a.offset) add(rcx, static_cast<int>(a.offset));
+      return;
+    }
+    if (!a.bases.empty() && a.shift <= 3) {
+      mov(rdx, ptr[rbx + static_cast<int>(file(a.bases[0]).offset)]);
+      lea(rcx, ptr[rdx + rcx * (1 << a.shift) + static_cast<int>(a.offset)]);
+      for (std::size_t n = 1; n < a.bases.size(); ++n)
+        add(rcx, ptr[rbx + static_cast<int>(file(a.bases[n]).offset)]);
+      return;
+    }
+    if (a.shift) shl(rcx, a.shift);
+    for (Reg r : a.bases) add(rcx, ptr[rbx + static_cast<int>(file(r).offset)]);
+    if (a.offset) add(rcx, static_cast<int>(a.offset));
+  }
+  int cache_at(const Access& a) const {
+    return static_cast<int>(sizeof(JitContext) + a.id * sizeof(JitCache));
+  }
+  void check_single(const Access& a, const Label& otherwise) {
+    mov(rdx, rcx);
+    if (a.shared) {
+      ror(rdx, 2 + a.log_count);
+      cmp(rdx, ptr[rbp + CONTEXT(shared_single) + 8 * a.log_count]);
+    } else {
+      sub(rdx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+      ror(rdx, 2 + a.log_count);
+      cmp(rdx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, single))]);
+    }
+    jae(otherwise, T_NEAR);
+  }
+  Xbyak::Address memory_at(const Access& a, int displacement) {
+    if (a.pointer) return ptr[rcx + (static_cast<int>(a.offset) + displacement)];
+    return a.shared ? ptr[r13 + rcx + displacement] : ptr[rcx + displacement];
+  }
+  void broadcast(const Access& a) {
+    for (int e = 0; e < a.count; ++e) {
+      if (a.guarded)
+        vbroadcastss(Zmm(a.data[e]) | a.lanes, memory_at(a, 4 * e));
+      else
+        vbroadcastss(Zmm(a.data[e]), memory_at(a, 4 * e));
+    }
+  }
+  // Lanes that are not in line, or not in the buffer seen last.
+  void scattered(const Access& a, const Label& back) {
+    Label slow, gather;
+    if (a.guarded) {
+      kmovw(r8d, a.lanes);
+      test(r8d, r8d);
+      jz(back, T_NEAR);
+    } else {
+      mov(r8d, r10d);
+    }
+    if (a.wide) return scattered_wide(a, back);
+    index_vector(a);
+    if (a.root != kNoValue && !a.store) {
+      // One address for all?
+      vpcompressd(zmm29 | k1 | T_z, Zmm(a.root_register));
+      vpbroadcastd(zmm30, Xbyak::Xmm(29));
+      vpcmpeqd(k7 | k1, zmm30, Zmm(a.root_register));
+      kmovw(ecx, k7);
+      cmp(ecx, r10d);
+      jne(gather, T_NEAR);
+      vmovd(eax, Xbyak::Xmm(29));
+      add_terms(a);
+      extended(a);
+      check_single(a, slow);
+      broadcast(a);
+      jmp(back, T_NEAR);
+    }
+    L(gather);
+    if (a.shared) {
+      if (a.offset) {
+        mov(eax, static_cast<int>(a.offset));
+        vpbroadcastd(zmm30, eax);
+        vpaddd(zmm29, zmm31, zmm30);
+      } else {
+        vmovdqa32(zmm29, zmm31);
+      }
+      vpcmpud(k7 | a.lanes, zmm29, ptr_b[rbp + CONTEXT(shared_bytes_places) + 4 * a.log_count], 1);
+      kmovw(edx, k7);
+      cmp(edx, r8d);
+      jne(slow, T_NEAR);
+      aligned_lanes(a, (4 << a.log_count) - 1, slow);
+    } else if (a.shift == 2 && a.root != kNoValue) {
+      xor_(eax, eax);
+      Access base = a;
+      base.addends.clear();
+      base.constant = 0;
+      extended(base);
+      sub(rcx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+      test(cl, 3);
+      jnz(slow, T_NEAR);
+      sar(rcx, 2);
+      // Small enough that 32 bits tell a good index from a bad one.
+      lea(rdx, ptr[rcx + 0x20000000]);
+      cmp(rdx, 0x40000000);
+      jae(slow, T_NEAR);
+      vpbroadcastd(zmm30, ecx);
+      vpaddd(zmm29, zmm31, zmm30);
+      vpcmpud(k7 | a.lanes, zmm29,
+              ptr_b[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, elements))], 1);
+      kmovw(edx, k7);
+      cmp(edx, r8d);
+      jne(slow, T_NEAR);
+      aligned_lanes(a, a.count - 1, slow);
+      mov(rcx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+    } else {
+      jmp(slow, T_NEAR);
+    }
+    if (a.shared || (a.shift == 2 && a.root != kNoValue)) {
+      for (int e = 0; e < a.count; ++e) {
+        kmovw(k7, a.lanes);
+        const auto at = a.shared ? ptr[r13 + zmm29 + 4 * e] : ptr[rcx + zmm29 * 4 + 4 * e];
+        if (a.store)
+          vpscatterdd(at | k7, Zmm(a.data[e]));
+        else
+          vpgatherdd(Zmm(a.data[e]) | k7, at);
+      }
+      jmp(back, T_NEAR);
+    }
+    L(slow);
+    xor_(eax, eax);
+    Access base = a;
+    base.addends.clear();
+    base.constant = 0;
+    extended(base);
+    mov(ptr[rbp + CONTEXT(slow_base)], rcx);
+    vmovups(ptr[rbp + CONTEXT(slow_index)], zmm31);
+    call_slow(a, back);
+  }
+  void scattered_wide(const Access& a, const Label& back) {
+    Label slow, gather;
+    if (!a.store) {
+      first_wide(a);
+      mov(r9, rax);
+      vpbroadcastq(zmm30, rax);
+      equal_wide(a, zmm30, zmm30);
+      and_(ecx, r10d);
+      cmp(ecx, r10d);
+      jne(gather, T_NEAR);
+      lea(rcx, ptr[r9 + static_cast<int>(a.offset)]);
+      check_single(a, slow);
+      broadcast(a);
+      jmp(back, T_NEAR);
+    }
+    L(gather);
+    // Offsets from the begin of the buffer, in range and aligned.
+    mov(rax, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+    if (a.offset) sub(rax, static_cast<int>(a.offset));
+    vpbroadcastq(zmm30, rax);
+    vpsubq(zmm29, Zmm(a.low), zmm30);
+    vpsubq(zmm28, Zmm(a.high), zmm30);
+    const auto places = ptr_b[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, bytes))];
+    vpcmpuq(k7, zmm29, places, 1);
+    kmovw(ecx, k7);
+    vpcmpuq(k7, zmm28, places, 1);
+    kmovw(edx, k7);
+    shl(edx, 8);
+    or_(ecx, edx);
+    and_(ecx, r8d);
+    cmp(ecx, r8d);
+    jne(slow, T_NEAR);
+    vpmovqd(Xbyak::Ymm(29), zmm29);
+    vpmovqd(Xbyak::Ymm(28), zmm28);
+    vinserti64x4(zmm29, zmm29, Xbyak::Ymm(28), 1);
+    aligned_lanes(a, (4 << a.log_count) - 1, slow);
+    mov(rcx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
+    for (int e = 0; e < a.count; ++e) {
+      kmovw(k7, a.lanes);
+      const auto at = ptr[rcx + zmm29 + 4 * e];
+      if (a.store)
+        vpscatterdd(at | k7, Zmm(a.data[e]));
+      else
+        vpgatherdd(Zmm(a.data[e]) | k7, at);
+    }
+    jmp(back, T_NEAR);
+    L(slow);
+    vmovups(ptr[rbp + CONTEXT(slow_address)], Zmm(a.low));
+    vmovups(ptr[rbp + CONTEXT(slow_address) + 64], Zmm(a.high));
+    call_slow(a, back);
+  }
+  // zmm31 = the lanes' 32-bit indices.
+  void index_vector(const Access& a) {
+    if (a.root != kNoValue)
+      vmovdqa32(zmm31, Zmm(a.root_register));
+    else
+      vpxord(zmm31, zmm31, zmm31);
+    for (Reg r : a.addends) vpaddd(zmm31, zmm31, ptr_b[rbx + static_cast<int>(file(r).offset)]);
+    if (a.constant) {
+      mov(eax, a.constant);
+      vpbroadcastd(zmm30, eax);
+      vpaddd(zmm31, zmm31, zmm30);
+    }
+  }
+  void aligned_lanes(const Access& a, int bits, const Label& slow) {
+    if (bits == 0) return;
+    mov(eax, bits);
+    vpbroadcastd(zmm30, eax);
+    vptestmd(k7 | a.lanes, zmm29, zmm30);
+    kortestw(k7, k7);
+    jnz(slow, T_NEAR);
+  }
+  void call_slow(const Access& a, const Label& back) {
+    slow_used_ = true;
+    if (a.guarded) {
+      kmovw(eax, a.lanes);
+      mov(ptr[rbp + CONTEXT(slow_mask)], rax);
+    } else {
+      mov(ptr[rbp + CONTEXT(slow_mask)], r10);
+    }
+    if (a.store)
+      for (int e = 0; e < a.count; ++e)
+        vmovups(ptr[rbp + CONTEXT(slow_value) + 64 * e], Zmm(a.data[e]));
+    mov(edx, a.id);
+    if (!a.store && a.guarded) kmovw(ptr[rbp + CONTEXT(saved_masks)], a.lanes);
+    call(slow_);
+    jnz(fault_, T_NEAR);
+    if (!a.store) {
+      if (a.guarded) kmovw(k6, ptr[rbp + CONTEXT(saved_masks)]);
+      for (int e = 0; e < a.count; ++e) {
+        const auto from = ptr[rbp + CONTEXT(slow_value) + 64 * e];
+        if (a.guarded)
+          vmovups(Zmm(a.data[e]) | k6, from);
+        else
+          vmovups(Zmm(a.data[e]), from);
+      }
+    }
+    jmp(back, T_NEAR);
+  }
+};
+
+}  // namespace driftc::runtime::ptx::avx512
