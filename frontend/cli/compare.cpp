@@ -70,7 +70,9 @@ CompareView make_view(const Arguments& arguments, const PairSettings& settings,
     view.pass_options.emplace_back(key, value);
   view.fallback = settings.fallback;
   view.device = settings.device.name;
-  view.executor = settings.selection.mode == passes::Mode::kEager ? "interpreter" : "ptx";
+  view.executor = settings.selection.mode == passes::Mode::kEager ? "interpreter"
+                  : settings.executor != nullptr                  ? settings.executor->name()
+                                                                  : "ptx";
   view.allowed = rules.allowed;
   view.timings = arguments.has("--timings");
   return view;
@@ -159,7 +161,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   for (const char* flag : {"--json", "--csv"})
     DRIFTC_CHECK(check_can_write(arguments.value_or(flag, "")));
   DRIFTC_TRY(rules, verdict_rules(arguments));
-  DRIFTC_TRY(settings, pair_settings(arguments));
+  DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
   settings.check = arguments.has("--check");
   DRIFTC_TRY(reference, arguments.word("--reference", {"f64", "exact"}, "f64"));
   settings.exact = reference == "exact";

@@ -25,8 +25,11 @@ constexpr std::array kCompileRows = {
               true},
     OptionRow{"--fallback", "NODE,...", "nodes that stay in the interpreter (a graph break)"},
     OptionRow{"--executor", "WHERE",
-              "where kernels run: auto, ptx (the PTX executor on this CPU) or cuda"},
-    OptionRow{"--device", "NAME", "device profile; default h200, `driftc devices` lists them"}};
+              "where kernels run: ptx (the PTX executor on this CPU), cuda (a GPU), or auto, the "
+              "default: the GPU where there is one that takes the profile's kernels"},
+    OptionRow{"--device", "NAME",
+              "device profile, `driftc devices` lists them; default h200, with --executor cuda the "
+              "GPU's own"}};
 
 constexpr std::array kCheckRows = {OptionRow{
     "--check", "",

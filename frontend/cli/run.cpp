@@ -25,7 +25,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   const Arm arm = word == "eager"       ? Arm::kEager
                   : word == "reference" ? Arm::kReference
                                         : Arm::kCompiled;
-  DRIFTC_TRY(settings, pair_settings(arguments));
+  DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
   settings.check = arguments.has("--check");
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));

@@ -358,7 +358,7 @@ std::string heading(const PairReport& report, const CompareView& view, const Tex
   }
   out += fmt::format("compiled  {} on {} for {}{}mode {}\n",
                      plural(static_cast<std::int64_t>(report.kernels.size()), "kernel"),
-                     view.executor == "ptx" ? "the PTX executor" : view.executor, view.device, dot,
+                     view.executor == "ptx" ? "the PTX executor" : "the GPU", view.device, dot,
                      view.mode);
   out += fmt::format("passes    {}\n", passes.empty() ? "none changed anything" : passes);
   return out + "\n";
