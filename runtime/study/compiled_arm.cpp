@@ -122,6 +122,10 @@ void CompiledArm::set_input(ir::ValueId input, const ir::Tensor& tensor) {
   state_->values[input.index] = upload(tensor, state_->graph.value(input).type.layout);
 }
 
+void CompiledArm::set_value(ir::ValueId value, const ir::Tensor& tensor) {
+  if (state_->values[value.index].defined()) set_input(value, tensor);
+}
+
 Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
   State& s = *state_;
   const ir::Node& node = s.graph.node(id);

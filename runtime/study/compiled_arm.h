@@ -21,6 +21,8 @@ class CompiledArm {
   ~CompiledArm();
 
   void set_input(ir::ValueId input, const ir::Tensor& tensor);
+  // Replaces a value that was computed, for its readers to come; nothing where none is left.
+  void set_value(ir::ValueId value, const ir::Tensor& tensor);
   // Runs one kernel node; nodes must be run in order.
   Result<ir::Tensor> run(ir::NodeId node);
 
