@@ -50,15 +50,6 @@ ir::Layout other(ir::Layout layout) {
   return layout == ir::Layout::kNhwc ? ir::Layout::kNchw : ir::Layout::kNhwc;
 }
 
-// The graph is f32 whatever the model says; PyTorch would run the type that its inputs declare.
-ir::DType declared_type(const Model& model) {
-  for (const ResolvedInput& input : model.inputs) {
-    const ir::DType type = input.declaration.dtype;
-    if (type == ir::DType::kF16 || type == ir::DType::kBF16) return type;
-  }
-  return ir::DType::kF32;
-}
-
 std::string window_text(const runtime::cuda::ConvProblem& p) {
   std::string out = fmt::format("{}x{}", p.w[2], p.w[3]);
   if (p.stride[0] != 1 || p.stride[1] != 1)

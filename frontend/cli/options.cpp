@@ -37,6 +37,9 @@ constexpr std::array kCheckRows = {OptionRow{
     "mixed atomics are errors with their place"}};
 
 constexpr std::array kEagerRows = {
+    OptionRow{"--eager", "WHAT",
+              "interpreter (default), or cudnn:DEVICE: per convolution the precision that cuDNN "
+              "would choose on that GPU, modelled in the interpreter"},
     OptionRow{"--eager-order", "ORDER",
               "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "
               "replay what the kernels declare, which must be identical"}};

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "frontend/cli/eager_choice.h"
 #include "frontend/cli/options.h"
 #include "frontend/cli/pair_options.h"
 #include "frontend/cli/repro.h"
@@ -26,9 +27,12 @@ Result<int> run(const Arguments& arguments, const Context& context) {
                   : word == "reference" ? Arm::kReference
                                         : Arm::kCompiled;
   DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
+  DRIFTC_CHECK(check_eager(arguments, settings));
   settings.check = arguments.has("--check");
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
+  DRIFTC_TRY(eager, choose_eager(arguments, session->model(), context.settings));
+  if (eager) settings.eager_contracts = eager->contracts();
   DRIFTC_TRY(inputs, session->inputs());
   auto outputs = run_arm(session->graph(), *inputs, arm, settings, session->services());
   session->progress().clear();

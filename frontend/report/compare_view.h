@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/study/cudnn_model.h"
 #include "runtime/study/report.h"
 
 namespace driftc::frontend {
@@ -16,12 +17,13 @@ struct CompareView {
   std::string mode;
   std::string passes_given;  // the text of --passes, "" when it was not given
   std::vector<std::pair<std::string, std::string>>
-      pass_options;                         // set by --set: "pass.option", value
-  std::vector<std::string> fallback;        // asked for by --fallback
-  std::optional<std::int64_t> weight_seed;  // of --reseed-weights
-  std::string device, executor;             // "h200"; "ptx" or "interpreter"
-  std::string reference = "f64";            // "" when the arm did not run
-  std::string compiler;                     // "nvrtc 13.0", "recorded", ""
+      pass_options;                                 // set by --set: "pass.option", value
+  std::vector<std::string> fallback;                // asked for by --fallback
+  std::optional<std::int64_t> weight_seed;          // of --reseed-weights
+  std::optional<runtime::study::CudnnModel> cudnn;  // the eager arm models it; empty: interpreter
+  std::string device, executor;                     // "h200"; "ptx" or "interpreter"
+  std::string reference = "f64";                    // "" when the arm did not run
+  std::string compiler;                             // "nvrtc 13.0", "recorded", ""
   std::vector<std::string> allowed;
   int exit_code = 0;
   std::vector<std::string> failures;  // why the exit code is 1, one sentence each

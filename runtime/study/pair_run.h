@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -58,11 +59,14 @@ struct PairSettings {
   std::span<const passes::PassInfo> pass_table =
       {};                           // empty: passes::all_passes(); tests plant faults
   std::uint64_t schedule_seed = 0;  // order of atomics
-  bool check = false;               // kernels run in checked mode (ptx/machine.h)
-  bool reference = true;            // run the f64 arm
-  bool exact = false;               // exact values and bounds of every value (exact_study.h), not
-                                    // only of those that replay does not prove
-  const Faults* faults = nullptr;   // borrowed; null: none
+  // Contracts of the eager arm by the name of a source value, where they are not eager's own: an
+  // eager library that picks other algorithms, orders or precisions per node.
+  std::map<std::string, ir::NumericContract> eager_contracts = {};
+  bool check = false;              // kernels run in checked mode (ptx/machine.h)
+  bool reference = true;           // run the f64 arm
+  bool exact = false;              // exact values and bounds of every value (exact_study.h), not
+                                   // only of those that replay does not prove
+  const Faults* faults = nullptr;  // borrowed; null: none
   // Called for every compared value while its tensors live: name, eager, compiled, reference (or
   // null).
   std::function<void(const std::string&, const ir::Tensor&, const ir::Tensor&, const ir::Tensor*)>

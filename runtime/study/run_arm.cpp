@@ -45,13 +45,18 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
   const EvalContext context{services.pool, settings.schedule_seed};
   if (arm == Arm::kReference)
     return interpret(source, bound, eager_recipes(source), ir::DType::kF64, context);
-  if (arm == Arm::kEager && !settings.declared)
-    return interpret(source, bound, eager_recipes(source, settings.eager_order), ir::DType::kF32,
-                     context);
+  if (arm == Arm::kEager && !settings.declared) {
+    std::vector<Recipe> recipes;
+    for (ir::NumericContract& contract :
+         eager_contracts(source, settings.eager_order, settings.eager_contracts))
+      recipes.push_back({std::move(contract), static_cast<int>(recipes.size())});
+    return interpret(source, bound, std::move(recipes), ir::DType::kF32, context);
+  }
   DRIFTC_TRY(compiled, compile(source, settings, services));
   if (arm == Arm::kEager) {
     const SourceMap map =
-        map_to_source(source, compiled.graph, eager_contracts(source, settings.eager_order));
+        map_to_source(source, compiled.graph,
+                      eager_contracts(source, settings.eager_order, settings.eager_contracts));
     return interpret(source, bound, map.compiled_recipes, ir::DType::kF32, context);
   }
   DRIFTC_TRY(runner, CompiledArm::prepare(compiled.graph, settings, services));

@@ -71,12 +71,17 @@ ir::NumericContract stage_contract(const ir::Node& node) {
   return contract;
 }
 
-std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
-                                                 const std::optional<ir::ReductionOrder>& chosen) {
+std::vector<ir::NumericContract> eager_contracts(
+    const ir::Graph& source, const std::optional<ir::ReductionOrder>& chosen,
+    const std::map<std::string, ir::NumericContract>& given) {
   std::vector<ir::NumericContract> contracts(source.node_count());
   for (std::size_t i = 0; i < contracts.size(); ++i) {
     const ir::Node& node = source.nodes()[i];
-    contracts[i].order = ir::eager_order(node, chosen);
+    const auto own = given.find(source.value(node.result).name);
+    if (own != given.end())
+      contracts[i] = own->second;
+    else
+      contracts[i].order = ir::eager_order(node, chosen);
   }
   return contracts;
 }

@@ -4,6 +4,7 @@
 // proves").
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -39,9 +40,11 @@ SourceMap map_to_source(const ir::Graph& source, const ir::Graph& compiled,
 // form-kernels stands for (the op's default order, its fold attribute).
 ir::NumericContract stage_contract(const ir::Node& node);
 
-// Eager's contract of every node: the op's default order, or `chosen` where it fits.
-std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
-                                                 const std::optional<ir::ReductionOrder>& chosen);
+// Eager's contract of every node: the one that `given` has for its value, else the op's default
+// order, or `chosen` where it fits.
+std::vector<ir::NumericContract> eager_contracts(
+    const ir::Graph& source, const std::optional<ir::ReductionOrder>& chosen,
+    const std::map<std::string, ir::NumericContract>& given = {});
 
 // `kernel`'s contract as it applies to the source node `node`: an order only for a reduction, a
 // matmul's walk `k` read as `crs` for the 1x1 convolution it came from, no bias point without a
