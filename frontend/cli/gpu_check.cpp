@@ -106,6 +106,7 @@ class Checks {
     for (const CorpusEntry& entry : gpu_corpus())
       timed(corpus_name(entry), [&](const std::string& name) { return network(name, entry); });
     vectors();
+    convolutions();
     timed("PyTorch", [&](const std::string& name) { return pytorch(name); });
   }
   const std::vector<Row>& rows() const { return rows_; }
@@ -223,6 +224,61 @@ class Checks {
             Json{{"vectors", checked->vectors},
                  {"mismatched", checked->mismatched},
                  {"recorded", checked->recorded}},
+            0};
+  }
+
+  // cuDNN's convolutions, as PyTorch eager would have them, against driftc's.
+  void convolutions() {
+    auto skip_all = [&](const std::string& why) {
+      timed("cuDNN", [&](const std::string& name) { return skipped(name, why); });
+    };
+    if (!gpu_) return skip_all(no_gpu_);
+    const auto problems = packed_convolutions(settings_.pack, context_);
+    if (!problems) return skip_all(problems.error().message);
+    if (problems->empty()) return skip_all("the pack has no network for it");
+    const auto cudnn = runtime::cuda::CudnnExecutor::open(context_.settings, gpu_);
+    if (!cudnn) return skip_all(cudnn.error().message);
+    const auto alone = convolution_settings(context_.settings);
+    if (!alone) return skip_all(alone.error().message);
+    if (!runtime::cuda::runs_kernels_of(gpu_->facts(), alone->device))
+      return skip_all("the GPU does not run kernels for " + alone->device.name);
+    const auto cache = open_kernel_cache(context_.settings);
+    runtime::ThreadPool pool(0);
+    const study::Services services{*cache, pool, {}};
+    for (const PackedConvolution& c : *problems)
+      timed(c.name, [&](const std::string& name) {
+        auto checked = study::check_convolution(c.problem, **cudnn, *alone, executor_, services,
+                                                settings_.runs);
+        return checked.ok() ? convolution_row(name, c, *checked, (*cudnn)->version())
+                            : failed(name, checked.error());
+      });
+  }
+
+  Row convolution_row(const std::string& name, const PackedConvolution& c,
+                      const study::ConvolutionCheck& checked, const std::string& version) {
+    const double theirs = median_of(checked.cudnn_ms), ours = median_of(checked.ours_ms);
+    const std::string engine =
+        fmt::format("engine {}, {} {}", checked.choice.engine, checked.choice.precision,
+                    name_of(checked.choice.algorithm));
+    const bool explained = checked.verdict != runtime::compare::Verdict::kUnexplained;
+    return {name, explained ? Status::kOk : Status::kDiffers,
+            fmt::format("{}: {} ({}), read as {}; cuDNN {:.4f} ms, driftc {:.4f} ms; its order: {}",
+                        engine, name_of(checked.verdict), name_of(checked.evidence),
+                        checked.precision, theirs, ours, checked.order),
+            Json{{"cudnn", version},
+                 {"x", c.problem.x},
+                 {"w", c.problem.w},
+                 {"engine", checked.choice.engine},
+                 {"notes", checked.choice.notes},
+                 {"precision", checked.choice.precision},
+                 {"algorithm", std::string(name_of(checked.choice.algorithm))},
+                 {"verdict", std::string(name_of(checked.verdict))},
+                 {"evidence", std::string(name_of(checked.evidence))},
+                 {"read_as", checked.precision},
+                 {"words", checked.words},
+                 {"order", checked.order},
+                 {"cudnn_ms", number(theirs)},
+                 {"driftc_ms", number(ours)}},
             0};
   }
 

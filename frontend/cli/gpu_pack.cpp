@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,8 @@
 #include "frontend/npy/npy.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
+#include "runtime/study/eager_plan.h"
+#include "runtime/study/gpu_check.h"
 
 namespace driftc::frontend {
 namespace {
@@ -107,6 +110,38 @@ std::string corpus_name(const CorpusEntry& entry) {
   return fmt::format("kernels {} {}", entry.model, entry.flags);
 }
 
+Result<runtime::study::PairSettings> convolution_settings(const Settings& environment) {
+  Arguments arguments;
+  arguments.add("--passes", "none");
+  arguments.add("--executor", "ptx");
+  return pair_settings(arguments, environment);
+}
+
+Result<std::vector<PackedConvolution>> packed_convolutions(const std::string& pack,
+                                                           const Context& context) {
+  constexpr std::size_t kMost = 12;
+  std::vector<PackedConvolution> out;
+  for (const std::string_view name : kNetworks) {
+    const std::string file = std::string(name) + ".onnx";
+    const CorpusEntry entry{file, ""};
+    if (!has_model(entry, pack)) continue;
+    DRIFTC_TRY(session, Session::open(corpus_arguments(entry, pack), context));
+    auto groups = runtime::study::convolution_groups(session->graph(), {});
+    std::erase_if(groups, [](const runtime::study::PlanGroup& group) {
+      return runtime::study::uses_depthwise_kernel(group.problem);
+    });
+    auto work = [](const runtime::study::PlanGroup& group) {
+      return ir::Shape(group.problem.y).elements() * ir::Shape(group.problem.w).elements() /
+             group.problem.w[0];
+    };
+    std::stable_sort(groups.begin(), groups.end(),
+                     [&](const auto& a, const auto& b) { return work(a) > work(b); });
+    for (std::size_t i = 0; i < groups.size() && i < kMost; ++i)
+      out.push_back({fmt::format("cuDNN {} {}", name, groups[i].nodes[0]), groups[i].problem});
+  }
+  return out;
+}
+
 Result<std::size_t> prepare_pack(const std::string& pack, const std::string& only,
                                  const Context& context) {
   Context local = context;
@@ -130,6 +165,17 @@ Result<std::size_t> prepare_pack(const std::string& pack, const std::string& onl
     DRIFTC_TRY(session, Session::open(corpus_arguments(entry, pack), local));
     DRIFTC_TRY(inputs, session->inputs());
     DRIFTC_CHECK(write_torch(pack, name, session->graph(), *inputs));
+  }
+  DRIFTC_TRY(convolutions, packed_convolutions(pack, local));
+  DRIFTC_TRY(alone, convolution_settings(local.settings));
+  const auto cache = open_kernel_cache(local.settings);
+  runtime::ThreadPool pool(0);
+  const runtime::study::Services services{*cache, pool, {}};
+  for (const PackedConvolution& c : convolutions) {
+    if (c.name.find(only) == std::string::npos) continue;
+    DRIFTC_TRY(graph, runtime::study::convolution_graph(c.problem));
+    DRIFTC_TRY(compiled, runtime::study::compile(graph, alone, services));
+    DRIFTC_CHECK(runtime::study::CompiledArm::prepare(compiled.graph, alone, services));
   }
   std::size_t kernels = 0;
   for (const auto& file : fs::directory_iterator(pack + "/kernels", error))

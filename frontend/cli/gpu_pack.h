@@ -14,6 +14,7 @@
 
 #include "frontend/cli/command.h"
 #include "frontend/cli/session.h"
+#include "runtime/cuda/cudnn_heuristics.h"
 
 namespace driftc::frontend {
 
@@ -31,6 +32,17 @@ std::string corpus_name(const CorpusEntry& entry);  // "kernels zoo:mlp --mode d
 Arguments corpus_arguments(const CorpusEntry& entry, const std::string& pack);
 // Whether the model of the entry is in the pack (zoo models always are).
 bool has_model(const CorpusEntry& entry, const std::string& pack);
+
+// The convolutions of the packed networks that cuDNN would run, each kind once: "cuDNN rfb-320
+// NODE", the largest first, at most 12 of a network. Empty without the models.
+struct PackedConvolution {
+  std::string name;
+  runtime::cuda::ConvProblem problem;
+};
+Result<std::vector<PackedConvolution>> packed_convolutions(const std::string& pack,
+                                                           const Context& context);
+// The setting under which driftc runs them: one kernel each.
+Result<runtime::study::PairSettings> convolution_settings(const Settings& environment);
 
 // Fills kernels/ (needs NVRTC) for the entries whose name holds `only`, and torch/. The number of
 // kernels there afterwards.

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <utility>
+
+#include "runtime/cuda/event.h"
 
 namespace driftc::runtime::cuda {
 namespace {
@@ -40,29 +41,6 @@ class Places {
 std::size_t bytes_of(const ir::TensorType& type) {
   return static_cast<std::size_t>(type.shape.elements()) * ir::byte_size(type.dtype);
 }
-
-// Owns an event.
-class Event {
- public:
-  explicit Event(Gpu& gpu) : gpu_(gpu) {}
-  ~Event() {
-    if (handle != nullptr) gpu_.api().destroy_event(handle);
-  }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  Result<void> create() {
-    return gpu_.check("cuEventCreate", gpu_.api().create_event(&handle, kCu_EVENT_DEFAULT),
-                      kTiming);
-  }
-  Result<void> record() {
-    return gpu_.check("cuEventRecord", gpu_.api().record_event(handle, gpu_.stream()), kTiming);
-  }
-  static constexpr const char* kTiming = "timing";
-  void* handle = nullptr;
-
- private:
-  Gpu& gpu_;
-};
 
 }  // namespace
 
@@ -228,34 +206,14 @@ Result<std::vector<ir::Tensor>> Network::run(std::span<const ir::Tensor> inputs)
   return out;
 }
 
-Result<std::vector<double>> Network::timed(int runs, const std::function<Result<void>()>& work) {
-  DRIFTC_CHECK(gpu_->use());
-  Event start(*gpu_), end(*gpu_);
-  DRIFTC_CHECK(start.create());
-  DRIFTC_CHECK(end.create());
-  std::vector<double> out;
-  for (int i = 0; i < runs; ++i) {
-    DRIFTC_CHECK(start.record());
-    DRIFTC_CHECK(work());
-    DRIFTC_CHECK(end.record());
-    DRIFTC_CHECK(
-        gpu_->check("cuEventSynchronize", gpu_->api().wait_event(end.handle), Event::kTiming));
-    float ms = 0;
-    DRIFTC_CHECK(gpu_->check("cuEventElapsedTime",
-                             gpu_->api().elapsed(&ms, start.handle, end.handle), Event::kTiming));
-    out.push_back(static_cast<double>(ms));
-  }
-  return out;
-}
-
 Result<std::vector<double>> Network::time(int runs) {
-  return timed(runs, [&] { return queue_all(); });
+  return timed(*gpu_, runs, [&] { return queue_all(); });
 }
 
 Result<std::vector<double>> Network::time_kernels(int runs) {
   std::vector<double> out;
   for (Step& step : steps_) {
-    DRIFTC_TRY(times, timed(runs, [&] { return queue(step); }));
+    DRIFTC_TRY(times, timed(*gpu_, runs, [&] { return queue(step); }));
     std::sort(times.begin(), times.end());
     out.push_back(times[times.size() / 2]);
   }

@@ -5,7 +5,6 @@
 // told apart here: the message says so, and the lock-step run of `driftc compare` names it.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "runtime/cuda/launch.h"
@@ -45,7 +44,6 @@ class Network final : public LaunchPlan {
   Result<void> queue(Step& step);
   Result<void> queue_all();
   Result<void> capture();
-  Result<std::vector<double>> timed(int runs, const std::function<Result<void>()>& work);
 
   std::shared_ptr<Gpu> gpu_;
   std::vector<DeviceBuffer> buffers_;

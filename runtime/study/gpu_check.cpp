@@ -5,10 +5,13 @@
 #include <bit>
 #include <cmath>
 
+#include "ir/parser.h"
+#include "ir/support/rng.h"
 #include "runtime/compare/metrics.h"
 #include "runtime/cuda/mma_vectors.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
+#include "runtime/study/judge.h"
 
 namespace driftc::runtime::study {
 namespace {
@@ -103,6 +106,78 @@ Result<VectorCheck> check_vectors(const TcVectors& group, cuda::Gpu& gpu) {
     if (out.first_wrong.empty())
       out.first_wrong = fmt::format("{}: {} instead of {}", v.name, hex(made[i]), hex(v.expected));
   }
+  return out;
+}
+
+Result<ir::Graph> convolution_graph(const cuda::ConvProblem& p) {
+  const std::string text = fmt::format(
+      "gir 1\ngraph @convolution(%x: f32{}) {{\n  %w = constant f32{} random(seed=1, he)\n"
+      "  %y = conv2d %x, %w {{stride=[{},{}], pad=[{},{},{},{}], dilation=[{},{}], groups={}}} : "
+      "f32{}\n  return %y\n}}\n",
+      ir::to_string(ir::Shape(p.x)), ir::to_string(ir::Shape(p.w)), p.stride[0], p.stride[1],
+      p.pad[0], p.pad[1], p.pad[0], p.pad[1], p.dilation[0], p.dilation[1], p.groups,
+      ir::to_string(ir::Shape(p.y)));
+  return ir::parse_graph(text, "convolution.gir");
+}
+
+Result<SumTree> reveal_convolution(const cuda::ConvProblem& p,
+                                   cuda::CudnnConvolution& convolution) {
+  const std::int64_t row = p.y[2] / 2, column = p.y[3] / 2;
+  const std::int64_t top = row * p.stride[0] - p.pad[0], left = column * p.stride[1] - p.pad[1];
+  if (top < 0 || left < 0 || top + (p.w[2] - 1) * p.dilation[0] >= p.x[2] ||
+      left + (p.w[3] - 1) * p.dilation[1] >= p.x[3])
+    return input_error("no output whose window lies inside the input");
+  const std::int64_t taps = p.w[2] * p.w[3], n = p.w[1] * taps;
+  ir::Tensor x(ir::DType::kF32, ir::Shape(p.x)), w(ir::DType::kF32, ir::Shape(p.w));
+  for (float& v : w.data_mut<float>()) v = 1;
+  // Summand i is channel, tap row, tap column of output channel 0, image 0.
+  auto at = [&](std::int64_t i) -> float& {
+    const std::int64_t h = top + i % taps / p.w[3] * p.dilation[0];
+    const std::int64_t v = left + i % p.w[3] * p.dilation[1];
+    return x.data_mut<float>()[static_cast<std::size_t>((i / taps * p.x[2] + h) * p.x[3] + v)];
+  };
+  for (std::int64_t i = 0; i < n; ++i) at(i) = 1;
+  return reveal_tree(n, [&](std::int64_t i, std::int64_t j) -> Result<double> {
+    at(i) = 0x1p127f;
+    at(j) = -0x1p127f;
+    auto y = convolution.run(x, w);
+    at(i) = at(j) = 1;
+    if (!y) return y.error();
+    return static_cast<double>(y->data<float>()[static_cast<std::size_t>(row * p.y[3] + column)]);
+  });
+}
+
+Result<ConvolutionCheck> check_convolution(const cuda::ConvProblem& problem,
+                                           cuda::CudnnExecutor& cudnn, const PairSettings& settings,
+                                           std::shared_ptr<cuda::CudaExecutor> gpu,
+                                           const Services& services, int timed_runs) {
+  DRIFTC_TRY(graph, convolution_graph(problem));
+  DRIFTC_TRY(convolution, cudnn.convolution(problem, {}));
+  ir::Tensor x(ir::DType::kF32, ir::Shape(problem.x));
+  fill(Distribution::kRandom, 1, "x", x.data_mut<float>());
+  const ir::Tensor& w =
+      graph.producer(graph.producer(graph.outputs()[0])->operands[1])->literal->tensor();
+  ConvolutionCheck out;
+  out.choice = convolution.choice();
+  DRIFTC_TRY(theirs, convolution.run(x, w));
+  DRIFTC_TRY(theirs_ms, convolution.time(timed_runs));
+  out.cudnn_ms = theirs_ms;
+  PairSettings there = settings;
+  there.executor = gpu;
+  DRIFTC_TRY(compiled, compile(graph, there, services));
+  DRIFTC_TRY(arm, CompiledArm::prepare(compiled.graph, there, services));
+  DRIFTC_TRY(plan, arm->plan(false));
+  DRIFTC_ASSERT(plan != nullptr, "a convolution with constant weights has a plan");
+  DRIFTC_TRY(ours, plan->run(std::span(&x, 1)));
+  DRIFTC_TRY(ours_ms, plan->time(timed_runs));
+  out.ours_ms = ours_ms;
+  DRIFTC_TRY(judged, judge(graph, {{"x", x}}, {{"y", theirs}}, {{"y", ours[0]}}, {}, services));
+  out.verdict = judged.verdict;
+  out.evidence = judged.evidence;
+  out.precision = judged.files[0].precision;
+  if (judged.pair) out.words = judged.pair->words;
+  const auto tree = reveal_convolution(problem, convolution);
+  out.order = tree.ok() ? shape_of(*tree) : tree.error().message;
   return out;
 }
 

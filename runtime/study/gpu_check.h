@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/compare/verdict.h"
 #include "runtime/cuda/cuda_executor.h"
+#include "runtime/cuda/cudnn_convolution.h"
+#include "runtime/numeric/fprev.h"
 #include "runtime/numeric/tensor_core_vectors.h"
 #include "runtime/study/pair_run.h"
 
@@ -35,5 +38,26 @@ struct VectorCheck {
   std::vector<std::string> recorded;  // open questions: "T7: 0x33800000, the model says 0x33800000"
 };
 Result<VectorCheck> check_vectors(const TcVectors& group, cuda::Gpu& gpu);
+
+// One convolution by cuDNN and by driftc on the same operands (seeded), judged as the results of
+// two systems.
+struct ConvolutionCheck {
+  cuda::EngineChoice choice;  // the engine that PyTorch eager takes on this GPU
+  compare::Verdict verdict = compare::Verdict::kIdentical;
+  compare::Evidence evidence = compare::Evidence::kBits;
+  std::string precision;  // that explains cuDNN's result
+  std::string words;      // of the judge
+  std::string order;      // of cuDNN's sums as revealed (runtime/numeric/fprev.h), or why not
+  std::vector<double> cudnn_ms, ours_ms;
+};
+// The convolution of `problem` (f32) as a graph: input %x, seeded constant %w, output %y.
+Result<ir::Graph> convolution_graph(const cuda::ConvProblem& problem);
+Result<ConvolutionCheck> check_convolution(const cuda::ConvProblem& problem,
+                                           cuda::CudnnExecutor& cudnn, const PairSettings& settings,
+                                           std::shared_ptr<cuda::CudaExecutor> gpu,
+                                           const Services& services, int timed_runs);
+// The order in which an engine adds the products of one output element.
+Result<SumTree> reveal_convolution(const cuda::ConvProblem& problem,
+                                   cuda::CudnnConvolution& convolution);
 
 }  // namespace driftc::runtime::study

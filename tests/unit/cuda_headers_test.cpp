@@ -99,6 +99,10 @@ HOLDS(CudnnApi::destroy, cudnnBackendDestroyDescriptor);
 HOLDS(CudnnApi::finalize, cudnnBackendFinalize);
 HOLDS(CudnnApi::set, cudnnBackendSetAttribute);
 HOLDS(CudnnApi::get, cudnnBackendGetAttribute);
+HOLDS(CudnnApi::create_handle, cudnnCreate);
+HOLDS(CudnnApi::destroy_handle, cudnnDestroy);
+HOLDS(CudnnApi::set_stream, cudnnSetStream);
+HOLDS(CudnnApi::execute, cudnnBackendExecute);
 
 static_assert(sizeof(cudnnDataType_t) == sizeof(int) &&
               sizeof(cudnnBackendKnobType_t) == sizeof(int) &&
