@@ -84,8 +84,19 @@ std::string mma_ptx(TcFormat format, TcAccumulator accumulator, int k, int capab
   for (int i = 0; i < f.c; ++i)
     body += fmt::format("\tst.global.{} \t[%rd8+{}], %{}{};\n", wide ? "f32" : "b32", 4 * i, kind,
                         30 + i);
-  return fmt::format(R"(.version 7.0
-.target sm_{}
+  // The GPU's own target where PTX has had it long enough: it also tells the PTX executor whose
+  // tensor cores to model.
+  struct Target {
+    int capability;
+    const char *version, *name;
+  };
+  constexpr Target kTargets[] = {
+      {100, "8.6", "sm_100"}, {90, "7.8", "sm_90"}, {89, "7.8", "sm_89"}, {80, "7.0", "sm_80"}};
+  Target target{75, "6.5", "sm_75"};
+  for (const Target& t : kTargets)
+    if (capability >= t.capability && target.capability == 75) target = t;
+  return fmt::format(R"(.version {}
+.target {}
 .address_size 64
 
 .visible .entry mma_vectors(
@@ -112,7 +123,7 @@ std::string mma_ptx(TcFormat format, TcAccumulator accumulator, int k, int capab
 {}	ret;
 }}
 )",
-                     capability >= 80 ? 80 : 75, 4 * f.all(), 4 * f.c, body);
+                     target.version, target.name, 4 * f.all(), 4 * f.c, body);
 }
 
 Result<std::vector<std::uint32_t>> run_vectors(Gpu& gpu, const TcVectors& group) {

@@ -173,6 +173,8 @@ TEST_CASE("gpu check: the instruction of a format, and none where there is none"
           "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 \t{%r30, %r31}, {%r10, %r11}, {%r12}, "
           "{%r13, %r14}"));
   CHECK(has(mma_ptx(TcFormat::kTf32, TcAccumulator::kF32, 4, 80), "m16n8k4.row.col.f32.tf32"));
+  CHECK(has(mma_ptx(TcFormat::kF16, TcAccumulator::kF32, 16, 86), ".target sm_80\n"));
+  CHECK(has(mma_ptx(TcFormat::kF16, TcAccumulator::kF32, 16, 90), ".target sm_90\n"));
   CHECK(mma_ptx(TcFormat::kTf32, TcAccumulator::kF32, 8, 75) == "");
   CHECK(mma_ptx(TcFormat::kBf16, TcAccumulator::kF16, 16, 90) == "");
   CHECK(mma_ptx(TcFormat::kF16, TcAccumulator::kF32, 4, 90) == "");
