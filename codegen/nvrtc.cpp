@@ -7,26 +7,12 @@
 #include <cstddef>
 #include <string_view>
 
+#include "codegen/nvrtc_api.h"
 #include "ir/support/hash.h"
 
 namespace driftc::codegen {
 
-// NVRTC's C interface, as far as it is used; written out here so that no CUDA header is needed.
-// nvrtcResult is an int enum with 0 = success, nvrtcProgram an opaque pointer.
-struct NvrtcProgram;
-struct Nvrtc::Api {
-  SharedLibrary library;
-  std::string version;
-  int (*create)(NvrtcProgram**, const char* source, const char* name, int headers,
-                const char* const*, const char* const*) = nullptr;
-  int (*destroy)(NvrtcProgram**) = nullptr;
-  int (*compile)(NvrtcProgram*, int options, const char* const*) = nullptr;
-  int (*ptx_size)(NvrtcProgram*, std::size_t*) = nullptr;
-  int (*ptx)(NvrtcProgram*, char*) = nullptr;
-  int (*log_size)(NvrtcProgram*, std::size_t*) = nullptr;
-  int (*log)(NvrtcProgram*, char*) = nullptr;
-  const char* (*error_text)(int) = nullptr;
-};
+struct Nvrtc::Api : NvrtcApi {};
 
 namespace {
 
@@ -126,17 +112,18 @@ Result<Nvrtc> Nvrtc::load(const Settings& settings, LibraryReport* report) {
     pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(library.symbol(name));
     return pointer != nullptr;
   };
-  int (*version)(int*, int*) = nullptr;
-  bool complete =
-      bind(api->create, "nvrtcCreateProgram") && bind(api->destroy, "nvrtcDestroyProgram") &&
-      bind(api->compile, "nvrtcCompileProgram") && bind(api->ptx_size, "nvrtcGetPTXSize") &&
-      bind(api->ptx, "nvrtcGetPTX") && bind(api->log_size, "nvrtcGetProgramLogSize") &&
-      bind(api->log, "nvrtcGetProgramLog") && bind(api->error_text, "nvrtcGetErrorString") &&
-      bind(version, "nvrtcVersion");
-  int major = 0, minor = 0;
-  if (!complete || version(&major, &minor) != 0)
-    return unavailable(fmt::format("{} is no usable NVRTC: a function is missing", library.path()),
+  std::string missing;
+#define NVRTC_FUNCTION(field, symbol, result, parameters) \
+  if (!bind(api->field, #symbol) && missing.empty()) missing = #symbol;
+#include "codegen/nvrtc_functions.def"
+  if (!missing.empty())
+    return unavailable(fmt::format("{} is no usable NVRTC: it has no {}", library.path(), missing),
                        nvrtc_spec().hint);
+  int major = 0, minor = 0;
+  if (api->version_numbers(&major, &minor) != 0)
+    return unavailable(
+        fmt::format("{} is no usable NVRTC: it does not tell its version", library.path()),
+        nvrtc_spec().hint);
   api->version = fmt::format("{}.{}", major, minor);
   return Nvrtc(std::move(api));
 }

@@ -171,13 +171,16 @@ class Run {
 
 }  // namespace
 
+DeviceTensor::Buffer::Buffer(std::size_t size) {
+  size = (std::max<std::size_t>(size, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  bytes = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+  DRIFTC_ASSERT(bytes != nullptr, "out of memory");
+  std::memset(bytes, 0, size);
+}
+DeviceTensor::Buffer::~Buffer() { std::free(bytes); }
+
 DeviceTensor::DeviceTensor(ir::TensorType type) : type_(std::move(type)) {
-  const std::size_t bytes =
-      (std::max<std::size_t>(byte_count(), 1) + kAlignment - 1) / kAlignment * kAlignment;
-  auto* p = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
-  DRIFTC_ASSERT(p != nullptr, "out of memory");
-  std::memset(p, 0, bytes);
-  buffer_ = std::shared_ptr<std::byte>(p, [](std::byte* q) { std::free(q); });
+  buffer_ = std::make_shared<Buffer>(byte_count());
 }
 
 std::size_t DeviceTensor::byte_count() const {

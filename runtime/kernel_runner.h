@@ -17,6 +17,11 @@
 
 namespace driftc::runtime {
 
+// What an executor with memory of its own keeps of a buffer there (runtime/cuda).
+struct DeviceCopy {
+  virtual ~DeviceCopy() = default;
+};
+
 // A value in (simulated) device memory. Copies share the buffer. New buffers are zero.
 class DeviceTensor {
  public:
@@ -26,12 +31,27 @@ class DeviceTensor {
   bool defined() const { return buffer_ != nullptr; }
   const ir::TensorType& type() const { return type_; }
   std::size_t byte_count() const;
-  std::byte* data() { return buffer_.get(); }
-  const std::byte* data() const { return buffer_.get(); }
+  // Who may write forgets the copy.
+  std::byte* data() {
+    if (!defined()) return nullptr;
+    buffer_->copy = nullptr;
+    return buffer_->bytes;
+  }
+  const std::byte* data() const { return defined() ? buffer_->bytes : nullptr; }
+  const std::shared_ptr<DeviceCopy>& copy() const { return buffer_->copy; }
+  void set_copy(std::shared_ptr<DeviceCopy> copy) const { buffer_->copy = std::move(copy); }
 
  private:
+  struct Buffer {
+    explicit Buffer(std::size_t size);
+    ~Buffer();
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    std::byte* bytes;
+    std::shared_ptr<DeviceCopy> copy;
+  };
   ir::TensorType type_;
-  std::shared_ptr<std::byte> buffer_;
+  std::shared_ptr<Buffer> buffer_;
 };
 
 DeviceTensor upload(const ir::Tensor& tensor, ir::Layout layout);

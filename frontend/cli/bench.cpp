@@ -1,4 +1,4 @@
-// driftc bench MODEL: how long each arm and each kernel takes on this CPU.
+// driftc bench MODEL: how long each arm and each kernel takes, on this CPU or on a GPU.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,6 +45,7 @@ struct KernelTime {
   double ms = 0;
 };
 struct Timings {
+  std::string label{kLabel};
   double eager_ms = 0, compiled_ms = 0, reference_ms = 0;
   std::vector<KernelTime> kernels;  // in graph order
 };
@@ -93,12 +94,45 @@ Result<void> time_kernels(Session& session, const std::vector<NamedTensor>& inpu
   return {};
 }
 
+// On a GPU: the whole network as one launch plan, by the events of its driver. False where the
+// executor has no plan.
+Result<bool> time_plan(Session& session, const std::vector<NamedTensor>& inputs,
+                       const PairSettings& settings, std::int64_t runs, Timings& out) {
+  if (settings.executor == nullptr) return false;
+  DRIFTC_TRY(bound, runtime::study::bind_inputs(session.graph(), inputs));
+  DRIFTC_TRY(compiled, runtime::study::compile(session.graph(), settings, session.services()));
+  const ir::Graph& graph = compiled.graph;
+  DRIFTC_TRY(arm, CompiledArm::prepare(graph, settings, session.services()));
+  DRIFTC_TRY(plan, arm->plan(settings.selection.mode == passes::Mode::kReduceOverhead));
+  if (plan == nullptr) return false;
+  std::vector<ir::Tensor> tensors;
+  for (const NamedTensor& input : bound) tensors.push_back(input.tensor);
+  DRIFTC_CHECK(plan->run(tensors));
+  DRIFTC_TRY(totals, plan->time(static_cast<int>(runs)));
+  DRIFTC_TRY(kernels, plan->time_kernels(static_cast<int>(runs)));
+  out.compiled_ms = median(totals);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < graph.node_count(); ++i) {
+    const ir::NodeId id{static_cast<std::uint32_t>(i)};
+    if (graph.node(id).op == ir::Op::kConstant) continue;
+    out.kernels.push_back({graph.name_of(id), arm->kernel_name(id),
+                           std::string(ir::name_of(graph.node(id).kernel->algorithm)),
+                           kernels[next++]});
+  }
+  out.label = fmt::format(
+      "compiled: device time on {}, by events of its driver{}; the other arms on "
+      "this CPU",
+      settings.executor->device(),
+      settings.selection.mode == passes::Mode::kReduceOverhead ? ", as one CUDA graph" : "");
+  return true;
+}
+
 std::string text(const Timings& t, const std::string& model, std::int64_t runs, int threads,
                  const TextStyle& style) {
   using Align = Table::Align;
   std::string out =
       fmt::format("model  {}{}median of {}, {}\n       {}\n\n", printable(model), separator(style),
-                  plural(runs, "run"), plural(threads, "thread"), kLabel);
+                  plural(runs, "run"), plural(threads, "thread"), t.label);
   Table arms({{"arm"}, {"ms", Align::kRight}});
   arms.add({"eager (interpreter)", fmt::format("{:.2f}", t.eager_ms)});
   arms.add({"compiled (kernels)", fmt::format("{:.2f}", t.compiled_ms)});
@@ -125,7 +159,7 @@ Json json(const Timings& t, const std::string& model, std::int64_t runs, int thr
   return {{"schema", "driftc.bench/1"},
           {"driftc", std::string(kVersion)},
           {"model", model},
-          {"measured", std::string(kLabel)},
+          {"measured", t.label},
           {"runs", runs},
           {"threads", threads},
           {"arms_ms",
@@ -144,6 +178,8 @@ Result<void> measure(Session& session, const PairSettings& settings, std::int64_
   DRIFTC_TRY(reference, time_arm(Arm::kReference, session, *inputs, settings, runs));
   timings.eager_ms = eager;
   timings.reference_ms = reference;
+  DRIFTC_TRY(on_device, time_plan(session, *inputs, settings, runs, timings));
+  if (on_device) return {};
   return time_kernels(session, *inputs, settings, runs, timings);
 }
 
@@ -151,7 +187,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   DRIFTC_TRY(given, arguments.integer("--runs", 1, 1000));
   const std::int64_t runs = given.value_or(5);
   DRIFTC_CHECK(check_can_write(arguments.value_or("--json", "")));
-  DRIFTC_TRY(settings, pair_settings(arguments));
+  DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
   Timings timings;
@@ -171,7 +207,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
 
 Command bench_command() {
   return {{"bench",
-           "times both arms and every kernel of MODEL on this CPU",
+           "times both arms and every kernel of MODEL, on this CPU or a GPU",
            {{"MODEL", "an ONNX file, a .gir file, or zoo:NAME"}},
            {kBenchOptions, kInputOptions, kCompileOptions, kJsonOption, kThreadOptions},
            {"driftc bench zoo:residual-block",

@@ -35,6 +35,7 @@ Command compare_command();
 Command devices_command();
 Command doctor_command();
 Command eager_plan_command();
+Command gpu_check_command();
 Command judge_command();
 Command passes_command();
 Command run_command();

@@ -5,10 +5,10 @@
 namespace driftc::frontend {
 
 std::span<const Command> commands() {
-  static const std::array kCommands = {compare_command(),    judge_command(),  certify_command(),
-                                       run_command(),        show_command(),   bench_command(),
-                                       eager_plan_command(), passes_command(), devices_command(),
-                                       zoo_command(),        doctor_command()};
+  static const std::array kCommands = {compare_command(),    judge_command(),     certify_command(),
+                                       run_command(),        show_command(),      bench_command(),
+                                       eager_plan_command(), gpu_check_command(), passes_command(),
+                                       devices_command(),    zoo_command(),       doctor_command()};
   return kCommands;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "frontend/cli/eager_choice.h"
 #include "frontend/cli/options.h"
 #include "frontend/cli/pair_options.h"
 #include "frontend/cli/print_after.h"
@@ -81,14 +82,17 @@ CompareView make_view(const Arguments& arguments, const PairSettings& settings,
     view.eager_precision =
         eager.conv == eager.matmul ? std::string(ir::name_of(eager.conv)) : ir::to_string(eager);
   view.device = settings.device.name;
-  view.executor = settings.selection.mode == passes::Mode::kEager ? "interpreter" : "ptx";
+  view.executor = settings.selection.mode == passes::Mode::kEager ? "interpreter"
+                  : settings.executor != nullptr                  ? settings.executor->name()
+                                                                  : "ptx";
   view.allowed = rules.allowed;
   view.timings = arguments.has("--timings");
   return view;
 }
 
 Result<int> compare_once(const Arguments& arguments, const Context& context, Session& session,
-                         PairSettings settings, const VerdictRules& rules) {
+                         PairSettings settings, const VerdictRules& rules,
+                         const std::optional<runtime::study::CudnnModel>& cudnn) {
   DRIFTC_TRY(inputs, session.inputs());
   std::unique_ptr<OutputFolder> folder;
   std::optional<ValueWriter> writer;
@@ -122,6 +126,7 @@ Result<int> compare_once(const Arguments& arguments, const Context& context, Ses
 
   CompareView view = make_view(arguments, settings, rules);
   view.weight_seed = session.model().weight_seed;
+  view.cudnn = cudnn;
   view.failures = broken_rules(rules, report.verdict, report.coverage, report.classes);
   view.exit_code = exit_code(report.verdict, view.failures);
   if (folder) {
@@ -176,7 +181,8 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   for (const char* flag : {"--json", "--csv"})
     DRIFTC_CHECK(check_can_write(arguments.value_or(flag, "")));
   DRIFTC_TRY(rules, verdict_rules(arguments));
-  DRIFTC_TRY(settings, pair_settings(arguments));
+  DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
+  DRIFTC_CHECK(check_eager(arguments, settings));
   settings.check = arguments.has("--check");
   DRIFTC_TRY(reference, arguments.word("--reference", {"f64", "exact"}, "f64"));
   settings.exact = reference == "exact";
@@ -190,8 +196,13 @@ Result<int> run(const Arguments& arguments, const Context& context) {
     DRIFTC_CHECK(check_print_after(*pass, settings));
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
+  DRIFTC_TRY(eager, choose_eager(arguments, session->model(), context.settings));
+  if (eager) {
+    settings.eager_contracts = eager->contracts();
+    for (SweepPoint& point : points) point.settings.eager_contracts = settings.eager_contracts;
+  }
   if (sweep) return compare_sweep(arguments, context, *session, points, rules);
-  return compare_once(arguments, context, *session, settings, rules);
+  return compare_once(arguments, context, *session, settings, rules, eager);
 }
 
 }  // namespace

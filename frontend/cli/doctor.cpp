@@ -107,15 +107,16 @@ std::string text(const Findings& f, const TextStyle& style) {
                  "{} in {}{}", plural(static_cast<std::int64_t>(f.cache_files), "file"), f.cache,
                  f.cache_writable ? ""
                                   : ", which cannot be written: kernels are compiled every time")});
-  table.add({"kernels run on", fmt::format("this CPU, by the PTX executor ({}), {}",
-                                           runtime::ptx::name_of(runtime::ptx::best_path()),
-                                           plural(f.processors, "processor"))});
+             fmt::format("{}this CPU, by the PTX executor ({}), {}",
+                         f.driver_facts.gpu.empty() ? "" : "the GPU (--executor cuda), or ",
+                         runtime::ptx::name_of(runtime::ptx::best_path()),
   table.add({"fused multiply-add", f.fused ? "rounds once, as it must" : "WRONG: rounds twice"});
-  const std::string gpus = !f.driver_error.empty() ? "none"
-                           : !f.driver_facts.no_gpu.empty()
-                               ? fmt::format("none ({})", f.driver_facts.no_gpu)
-                               : plural(f.driver_facts.gpus, "GPU");
-  table.add({"GPU", gpus + "; not used: this build has no GPU executor, and needs none"});
+  table.add({"GPU", !f.driver_error.empty() ? "none, and none is needed"
+                    : !f.driver_facts.no_gpu.empty()
+                        ? fmt::format("none ({}), and none is needed", f.driver_facts.no_gpu)
+                    : f.driver_facts.gpu.empty() ? "none, and none is needed"
+                                                 : f.driver_facts.gpu + ", the first of " +
+                                                       plural(f.driver_facts.gpus, "GPU")});
   std::string out = table.render(style);
   if (f.nvrtc_version.empty()) {
     out += "\nNVRTC was looked for here (first the folders of DRIFTC_LIBRARY_PATH):\n";
@@ -164,7 +165,7 @@ Json json(const Findings& f) {
        {{"folder", or_null(f.cache)}, {"files", f.cache_files}, {"writable", f.cache_writable}}},
       {"processors", f.processors},
       {"fma_rounds_once", f.fused},
-      {"gpu", nullptr},
+      {"gpu", or_null(f.driver_facts.gpu)},
       {"works", f.works()}};
 }
 

@@ -50,29 +50,6 @@ ir::Layout other(ir::Layout layout) {
   return layout == ir::Layout::kNhwc ? ir::Layout::kNchw : ir::Layout::kNhwc;
 }
 
-Result<std::vector<runtime::DeviceProfile>> devices(const std::string& list) {
-  std::vector<runtime::DeviceProfile> out;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    DRIFTC_TRY(device, runtime::device_profile(list.substr(begin, end - begin)));
-    for (const runtime::DeviceProfile& earlier : out)
-      if (earlier.name == device.name)
-        return input_error(fmt::format("--device names {} twice", device.name));
-    out.push_back(device);
-    begin = end + 1;
-  }
-  return out;
-}
-
-// The graph is f32 whatever the model says; PyTorch would run the type that its inputs declare.
-ir::DType declared_type(const Model& model) {
-  for (const ResolvedInput& input : model.inputs) {
-    const ir::DType type = input.declaration.dtype;
-    if (type == ir::DType::kF16 || type == ir::DType::kBF16) return type;
-  }
-  return ir::DType::kF32;
-}
-
 std::string window_text(const runtime::cuda::ConvProblem& p) {
   std::string out = fmt::format("{}x{}", p.w[2], p.w[3]);
   if (p.stride[0] != 1 || p.stride[1] != 1)
@@ -285,7 +262,8 @@ Json json(const EagerPlan& plan, const Asked& asked) {
 Result<int> run(const Arguments& arguments, const Context& context) {
   Asked asked;
   asked.model = arguments.value_or("MODEL", "");
-  DRIFTC_TRY(profiles, devices(arguments.value_or("--device", runtime::kDefaultDevice)));
+  DRIFTC_TRY(profiles,
+             runtime::device_list(arguments.value_or("--device", runtime::kDefaultDevice)));
   DRIFTC_TRY(tf32, arguments.word("--allow-tf32", {"on", "off"}, "on"));
   DRIFTC_TRY(layout, arguments.word("--layout", {"nchw", "nhwc"}, "nchw"));
   DRIFTC_CHECK(check_can_write(arguments.value_or("--json", "")));

@@ -109,4 +109,12 @@ Result<Model> load_model(const Arguments& arguments) {
   return std::move(model);
 }
 
+ir::DType declared_type(const Model& model) {
+  for (const ResolvedInput& input : model.inputs) {
+    const ir::DType type = input.declaration.dtype;
+    if (type == ir::DType::kF16 || type == ir::DType::kBF16) return type;
+  }
+  return ir::DType::kF32;
+}
+
 }  // namespace driftc::frontend

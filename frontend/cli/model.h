@@ -20,6 +20,9 @@ struct Model {
   std::optional<std::int64_t> weight_seed = {};  // of --reseed-weights
 };
 
+// The graph is f32 whatever the model says; PyTorch would run the type that its inputs declare.
+ir::DType declared_type(const Model& model);
+
 // Uses MODEL, --input, --batch and --reseed-weights. Files of inputs are looked at (their shapes
 // bind open extents), not read.
 Result<Model> load_model(const Arguments& arguments);

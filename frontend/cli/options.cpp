@@ -28,8 +28,11 @@ constexpr std::array kCompileRows = {
               "(conv=tf32,matmul=f32), or conv=P,matmul=P,NODE=P; NODE=P is the compiled arm's"},
     OptionRow{"--fallback", "NODE,...", "nodes that stay in the interpreter (a graph break)"},
     OptionRow{"--executor", "WHERE",
-              "where kernels run: auto, ptx (the PTX executor on this CPU) or cuda"},
-    OptionRow{"--device", "NAME", "device profile; default h200, `driftc devices` lists them"}};
+              "where kernels run: ptx (the PTX executor on this CPU), cuda (a GPU), or auto, the "
+              "default: the GPU where there is one that takes the profile's kernels"},
+    OptionRow{"--device", "NAME",
+              "device profile, `driftc devices` lists them; default h200, with --executor cuda the "
+              "GPU's own"}};
 
 constexpr std::array kCheckRows = {OptionRow{
     "--check", "",
@@ -44,6 +47,9 @@ constexpr std::array kScheduleRows = {
               "refuse kernels whose result can change from run to run (atomics)"}};
 
 constexpr std::array kEagerRows = {
+    OptionRow{"--eager", "WHAT",
+              "interpreter (default), or cudnn:DEVICE: per convolution the precision that cuDNN "
+              "would choose on that GPU, modelled in the interpreter"},
     OptionRow{"--eager-precision", "P", "precision of the eager arm alone, as --precision"},
     OptionRow{"--eager-order", "ORDER",
               "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/cli/executor_choice.h"
 #include "frontend/cli/output.h"
 
 namespace driftc::frontend {
@@ -38,17 +39,9 @@ Result<void> set_eager_order(const Arguments& arguments, PairSettings& settings)
   return {};
 }
 
-Result<void> check_executor(const Arguments& arguments) {
-  DRIFTC_TRY(executor, arguments.word("--executor", {"auto", "ptx", "cuda"}, "auto"));
-  if (executor == "cuda")
-    return unavailable("--executor cuda: this build has no GPU executor",
-                       "--executor ptx runs the same kernels, with the same bits, on this CPU");
-  return {};
-}
-
 }  // namespace
 
-Result<PairSettings> pair_settings(const Arguments& arguments) {
+Result<PairSettings> pair_settings(const Arguments& arguments, const Settings& environment) {
   PairSettings settings;
   passes::SelectionRequest request;
   request.mode = arguments.value_or("--mode", "");
@@ -71,12 +64,11 @@ Result<PairSettings> pair_settings(const Arguments& arguments) {
   }
   DRIFTC_TRY(selection, passes::select_passes(request));
   settings.selection = selection;
-  DRIFTC_TRY(device,
-             runtime::device_profile(arguments.value_or("--device", runtime::kDefaultDevice)));
-  settings.device = device;
-  settings.precision.mma_arch = settings.eager_precision.mma_arch = device.mma_arch;
-  DRIFTC_CHECK(check_executor(arguments));
   DRIFTC_CHECK(set_eager_order(arguments, settings));
+  DRIFTC_TRY(choice, choose_executor(arguments, environment));
+  settings.device = choice.device;
+  settings.executor = choice.executor;
+  settings.precision.mma_arch = settings.eager_precision.mma_arch = settings.device.mma_arch;
   settings.deterministic = arguments.has("--deterministic");
   return settings;
 }

@@ -3,14 +3,15 @@
 
 #include "frontend/cli/arguments.h"
 #include "ir/graph.h"
+#include "ir/support/env.h"
 #include "runtime/study/pair_run.h"
 
 namespace driftc::frontend {
 
 // Everything that can be checked without a model: mode, passes, options, device, executor, eager
-// order.
-// --executor=cuda is kUnavailable: this build has no GPU executor.
-Result<runtime::study::PairSettings> pair_settings(const Arguments& arguments);
+// order. kUnavailable where --executor cuda finds no usable GPU.
+Result<runtime::study::PairSettings> pair_settings(const Arguments& arguments,
+                                                   const Settings& environment);
 // --schedules N; 0 when it is not given.
 Result<int> schedule_count(const Arguments& arguments);
 // What needs the model: that the nodes of --fallback exist, and that --eager-order fits one of its

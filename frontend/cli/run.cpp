@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "frontend/cli/eager_choice.h"
 #include "frontend/cli/options.h"
 #include "frontend/cli/pair_options.h"
 #include "frontend/cli/repro.h"
@@ -27,7 +28,8 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   const Arm arm = word == "eager"       ? Arm::kEager
                   : word == "reference" ? Arm::kReference
                                         : Arm::kCompiled;
-  DRIFTC_TRY(settings, pair_settings(arguments));
+  DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
+  DRIFTC_CHECK(check_eager(arguments, settings));
   settings.check = arguments.has("--check");
   DRIFTC_TRY(schedules, schedule_count(arguments));
   if (schedules > 0 && arm != Arm::kCompiled)
@@ -38,6 +40,8 @@ Result<int> run(const Arguments& arguments, const Context& context) {
                        "--schedules 8 --json FILE");
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
+  DRIFTC_TRY(eager, choose_eager(arguments, session->model(), context.settings));
+  if (eager) settings.eager_contracts = eager->contracts();
   DRIFTC_TRY(inputs, session->inputs());
   auto outputs = run_arm(session->graph(), *inputs, arm, settings, session->services());
   session->progress().clear();

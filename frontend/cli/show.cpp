@@ -85,7 +85,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   for (const char* flag : {"--at", "--order"})
     if (arguments.has(flag) && stage != "tree")
       return input_error(fmt::format("{} is for --stage tree, not for --stage {}", flag, stage));
-  DRIFTC_TRY(settings, pair_settings(arguments));
+  DRIFTC_TRY(settings, pair_settings(arguments, context.settings));
   if (after) {
     const std::string pass = stage.substr(6);
     if (pass == "all" || pass == "changed")

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/study/cudnn_model.h"
 #include "runtime/study/report.h"
 
 namespace driftc::frontend {
@@ -19,6 +20,7 @@ struct CompareView {
       pass_options;                         // set by --set: "pass.option", value
   std::vector<std::string> fallback;        // asked for by --fallback
   std::optional<std::int64_t> weight_seed;  // of --reseed-weights
+  std::optional<runtime::study::CudnnModel> cudnn;  // the eager arm models it; empty: interpreter
   std::string conv_precision = "f32", matmul_precision = "f32";  // of the compiled arm
   std::string node_precision;           // "NODE=f64", "" when no node was named
   std::string eager_precision = "f32";  // "f32", or "conv=tf32:rna,matmul=f32"

@@ -83,6 +83,27 @@ Json kernel_json(const KernelReport& kernel) {
           {"nvrtc", text_or_null(kernel.nvrtc)}};
 }
 
+// cuDNN's choices where the arm models them: what it would run, and what of that has no model.
+Json eager_json(const PairReport& report, const CompareView& view) {
+  Json out = {{"executor", view.cudnn ? "cudnn-modelled" : "interpreter"},
+              {"device", view.cudnn ? Json(view.cudnn->device) : Json(nullptr)},
+              {"precision", view.cudnn ? std::string("per node") : view.eager_precision},
+              {"order", report.eager_order}};
+  if (!view.cudnn) return out;
+  Json convolutions = Json::array();
+  for (const auto& c : view.cudnn->convolutions)
+    convolutions.push_back(
+        {{"node", c.node},
+         {"engine", c.answer.depthwise_kernel ? Json(nullptr) : Json(c.answer.choice.engine)},
+         {"precision", c.answer.choice.precision},
+         {"algorithm", std::string(name_of(c.answer.choice.algorithm))},
+         {"contract", to_string(c.contract)},
+         {"no_model", text_or_null(c.gap)}});
+  out["cudnn"] = view.cudnn->cudnn_version;
+  out["convolutions"] = convolutions;
+  return out;
+}
+
 Json arms_json(const PairReport& report, const CompareView& view) {
   Json passes = Json::array(), kernels = Json::array(), fallbacks = Json::array(),
        refusals = Json::array();
@@ -93,11 +114,7 @@ Json arms_json(const PairReport& report, const CompareView& view) {
     fallbacks.push_back({{"node", fallback.node}, {"reason", fallback.reason}});
   for (const auto& refusal : report.refusals)
     refusals.push_back({{"node", refusal.node}, {"reason", refusal.reason}});
-  return {{"eager",
-           {{"executor", "interpreter"},
-            {"device", nullptr},
-            {"precision", view.eager_precision},
-            {"order", report.eager_order}}},
+  return {{"eager", eager_json(report, view)},
           {"compiled",
            {{"executor", view.executor},
             {"device", view.executor == "interpreter" ? Json(nullptr) : Json(view.device)},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "frontend/report/advice.h"
@@ -356,6 +357,29 @@ std::string specials_section(const PairReport& report) {
   return out.empty() ? "" : "\nspecials\n" + out;
 }
 
+// "eager     cuDNN 9.19.0 on a100, modelled · 15 tf32 implicit_gemm, 4 f32 winograd", and what the
+// model leaves out.
+std::string modelled(const runtime::study::CudnnModel& model, const std::string& dot) {
+  std::map<std::string, std::size_t> classes, gaps;
+  for (const auto& c : model.convolutions) {
+    ++classes[fmt::format("{} {}", c.answer.choice.precision, name_of(c.answer.choice.algorithm))];
+    if (!c.gap.empty()) ++gaps[c.gap];
+  }
+  std::string kinds, without;
+  for (const auto& [kind, count] : classes)
+    kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
+  for (const auto& [gap, count] : gaps)
+    without += fmt::format("{}{} of {}", without.empty() ? "" : ", ", gap, count);
+  std::string out = fmt::format(
+      "eager     cuDNN {} on {}, modelled{}{}\n          known: engine, precision, algorithm; "
+      "assumed: "
+      "the order of summation\n",
+      model.cudnn_version, model.device, dot, kinds.empty() ? "no convolutions" : kinds);
+  if (!without.empty())
+    out += fmt::format("          no model, computed directly in that precision: {}\n", without);
+  return out;
+}
+
 std::string heading(const PairReport& report, const CompareView& view, const TextStyle& style) {
   const std::string dot = separator(style);
   std::string passes;
@@ -367,7 +391,9 @@ std::string heading(const PairReport& report, const CompareView& view, const Tex
   for (const auto& input : report.inputs)
     out += fmt::format("input     {} {} from {}\n", shortened(input.name, kNameWidth),
                        ir::to_string(input.type), printable(input.source));
-  out += fmt::format("eager     interpreter, op by op{}order {}\n", dot, report.eager_order);
+  out += view.cudnn
+             ? modelled(*view.cudnn, dot)
+             : fmt::format("eager     interpreter, op by op{}order {}\n", dot, report.eager_order);
   const bool plain = view.conv_precision == "f32" && view.matmul_precision == "f32" &&
                      view.node_precision.empty() && view.eager_precision == "f32";
   if (!plain)
@@ -380,7 +406,7 @@ std::string heading(const PairReport& report, const CompareView& view, const Tex
   }
   out += fmt::format("compiled  {} on {} for {}{}mode {}\n",
                      plural(static_cast<std::int64_t>(report.kernels.size()), "kernel"),
-                     view.executor == "ptx" ? "the PTX executor" : view.executor, view.device, dot,
+                     view.executor == "ptx" ? "the PTX executor" : "the GPU", view.device, dot,
                      view.mode);
   out += fmt::format("passes    {}\n", passes.empty() ? "none changed anything" : passes);
   return out + "\n";

@@ -41,7 +41,12 @@ Result<std::shared_ptr<const CudnnApi>> load_cudnn(const Settings& settings,
   bind(api->finalize, "cudnnBackendFinalize");
   bind(api->set, "cudnnBackendSetAttribute");
   bind(api->get, "cudnnBackendGetAttribute");
-  if (!missing.empty())
+  const bool complete = missing.empty();
+  bind(api->create_handle, "cudnnCreate");
+  bind(api->destroy_handle, "cudnnDestroy");
+  bind(api->set_stream, "cudnnSetStream");
+  bind(api->execute, "cudnnBackendExecute");
+  if (!complete)
     return unavailable(fmt::format("{} is no usable cuDNN: it has no {}", library.path(), missing),
                        cudnn_spec().hint);
   bind(api->last_error, "cudnnGetLastErrorString");

@@ -22,6 +22,7 @@ enum CudnnValue : int {
 };
 
 using CudnnDescriptor = void*;
+using CudnnHandle = void*;
 
 struct CudnnApi {
   SharedLibrary library;
@@ -35,6 +36,15 @@ struct CudnnApi {
              const void* elements) = nullptr;
   int (*get)(CudnnDescriptor, int attribute, int type, std::int64_t requested, std::int64_t* count,
              void* elements) = nullptr;
+  // Only to run something on a GPU; all of them or none.
+  int (*create_handle)(CudnnHandle*) = nullptr;
+  int (*destroy_handle)(CudnnHandle) = nullptr;
+  int (*set_stream)(CudnnHandle, void* stream) = nullptr;
+  int (*execute)(CudnnHandle, CudnnDescriptor plan, CudnnDescriptor variant_pack) = nullptr;
+  bool can_execute() const {
+    return create_handle != nullptr && destroy_handle != nullptr && set_stream != nullptr &&
+           execute != nullptr;
+  }
 
   std::string version_text() const;  // "9.19.0"
 };

@@ -68,4 +68,18 @@ Result<DeviceProfile> device_profile(std::string_view name) {
   return input_error("unknown device '" + std::string(name) + "'", name_hint(wanted, known));
 }
 
+Result<std::vector<DeviceProfile>> device_list(std::string_view text) {
+  std::vector<DeviceProfile> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    DRIFTC_TRY(device, device_profile(text.substr(begin, end - begin)));
+    for (const DeviceProfile& earlier : out)
+      if (earlier.name == device.name)
+        return input_error("--device names " + device.name + " twice");
+    out.push_back(device);
+    begin = end + 1;
+  }
+  return out;
+}
+
 }  // namespace driftc::runtime

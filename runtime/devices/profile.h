@@ -43,4 +43,7 @@ inline constexpr std::string_view kDefaultDevice = "h200";
 // By name or alias, in any letter case. The error hints at the nearest name.
 Result<DeviceProfile> device_profile(std::string_view name);
 
+// "a100,h200": names or aliases with ',' between them, at least one, no profile twice.
+Result<std::vector<DeviceProfile>> device_list(std::string_view text);
+
 }  // namespace driftc::runtime

@@ -16,6 +16,7 @@ struct CompiledArm::State {
   std::vector<std::optional<CompiledKernel>> kernels;  // by node; empty: constant or interpreted
   std::vector<std::size_t> last_use;                   // by value: the last node that reads it
   std::vector<DeviceTensor> values;                    // by value; constants are uploaded per use
+  std::shared_ptr<Executor> executor;
   bool check = false;
   std::size_t compiled = 0;  // by NVRTC, for this arm
   const Faults* faults;      // planted, or null
@@ -35,6 +36,21 @@ std::string kernel_of(const ir::Graph& graph, ir::NodeId id) {
   return "kernel of %" + graph.name_of(id) + ": ";
 }
 
+// A sum whose slices meet in atomics has no known order on a GPU, so that a bound must stand in for
+// the replay; there is one for a sum alone, not for what else its kernel would compute.
+Result<void> check_atomics(const ir::Graph& graph, const ir::Node& node,
+                           const codegen::LoweredKernel& lowered, const Executor& executor) {
+  const auto& order = lowered.contract.order;
+  if (executor.orders_atomics() || !order || order->combine != ir::SplitCombine::kAtomic ||
+      order->split == 1 || node.from.size() == 1)
+    return {};
+  return input_error(
+      fmt::format("kernel of %{}: atomics add the slices of a sum that is computed together with "
+                  "other nodes; on a GPU nothing can be proved of it",
+                  graph.value(node.result).name),
+      "--executor ptx, or --set split-k.combine=serial");
+}
+
 }  // namespace
 
 CompiledArm::CompiledArm(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -49,9 +65,11 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
                                              {},
                                              {},
                                              {},
+                                             settings.executor,
                                              settings.check,
                                              0,
                                              settings.faults});
+  if (state->executor == nullptr) state->executor = std::make_shared<PtxExecutor>(services.pool);
   state->kernels.resize(graph.node_count());
   state->values.resize(graph.value_count());
   state->last_use.resize(graph.value_count());
@@ -78,6 +96,7 @@ Result<std::unique_ptr<CompiledArm>> CompiledArm::prepare(const ir::Graph& graph
     }
     if (settings.faults != nullptr && settings.faults->lowered)
       settings.faults->lowered(node, *lowered);
+    DRIFTC_CHECK(check_atomics(graph, node, *lowered, *state->executor));
     auto wanted = compile_requests(*lowered, settings.device.ptx_target);
     pending.push_back({id, std::move(*lowered), requests.size(), wanted.size()});
     for (auto& request : wanted) requests.push_back(std::move(request));
@@ -103,6 +122,10 @@ void CompiledArm::set_input(ir::ValueId input, const ir::Tensor& tensor) {
   state_->values[input.index] = upload(tensor, state_->graph.value(input).type.layout);
 }
 
+void CompiledArm::set_value(ir::ValueId value, const ir::Tensor& tensor) {
+  if (state_->values[value.index].defined()) set_input(value, tensor);
+}
+
 Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
   State& s = *state_;
   const ir::Node& node = s.graph.node(id);
@@ -113,8 +136,8 @@ Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
     for (ir::ValueId v : node.operands) operands.push_back(s.operand(v));
     if (s.faults != nullptr && s.faults->operands) s.faults->operands(node, operands);
     DeviceTensor result(type);
-    auto ran = runtime::run(*s.kernels[id.index], operands, {}, result, s.services.pool,
-                            RunOptions{s.context.atomic_seed, s.check});
+    auto ran = s.executor->run(*s.kernels[id.index], operands, {}, result,
+                               RunOptions{s.context.atomic_seed, s.check});
     if (!ran.ok()) {
       ran.error().message = kernel_of(s.graph, id) + ran.error().message;
       return std::move(ran.error());
@@ -142,6 +165,13 @@ ir::Layout CompiledArm::layout(ir::NodeId id) const {
   return state_->graph.value(state_->graph.node(id).result).type.layout;
 }
 std::size_t CompiledArm::kernels_compiled() const { return state_->compiled; }
+
+Result<std::unique_ptr<LaunchPlan>> CompiledArm::plan(bool as_graph) const {
+  if (state_->faults != nullptr) return std::unique_ptr<LaunchPlan>();
+  std::vector<const CompiledKernel*> kernels;
+  for (const auto& kernel : state_->kernels) kernels.push_back(kernel ? &*kernel : nullptr);
+  return state_->executor->plan(state_->graph, kernels, as_graph);
+}
 
 std::vector<KernelReport> CompiledArm::kernel_reports() const {
   std::vector<KernelReport> reports;

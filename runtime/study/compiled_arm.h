@@ -1,6 +1,7 @@
 // The compiled arm: every kernel of a compiled graph lowered, compiled by NVRTC (through the
-// cache), decoded and run on the CPU by the PTX executor. Kernels that stay in the interpreter run
-// there. Values are freed after their last use; results come back in logical order.
+// cache), decoded and run by the executor of the services: on the CPU, or on a GPU. Kernels that
+// stay in the interpreter run there. Values are freed after their last use; results come back in
+// logical order.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,13 @@ class CompiledArm {
   ~CompiledArm();
 
   void set_input(ir::ValueId input, const ir::Tensor& tensor);
+  // Replaces a value that was computed, for its readers to come; nothing where none is left.
+  void set_value(ir::ValueId value, const ir::Tensor& tensor);
   // Runs one kernel node; nodes must be run in order.
   Result<ir::Tensor> run(ir::NodeId node);
+
+  // The whole network as one launch plan, or null (Executor::plan). The arm must outlive it.
+  Result<std::unique_ptr<LaunchPlan>> plan(bool as_graph) const;
 
   std::size_t node_count() const;
   bool is_compiled(ir::NodeId node) const;         // false: runs in the interpreter

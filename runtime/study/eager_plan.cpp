@@ -38,16 +38,6 @@ Found problem_of(const ir::Graph& graph, const ir::Node& node, const EagerPlanSe
   return out;
 }
 
-// PyTorch's own rule (use_cudnn_depthwise), without its table of f16 workloads that are faster on
-// its own kernel: those are reported as cuDNN's.
-bool uses_depthwise_kernel(const ConvProblem& p) {
-  const bool depthwise = p.groups > 1 && p.x[1] == p.groups && p.w[0] % p.x[1] == 0;
-  if (!depthwise || p.layout == ir::Layout::kNhwc) return false;
-  const bool dilated = p.dilation[0] != 1 || p.dilation[1] != 1;
-  const bool square = p.stride[0] == p.stride[1] || p.x[2] == 1;
-  return !(p.dtype == ir::DType::kF16 && !dilated && square && p.x[1] >= 32);
-}
-
 Answer depthwise_answer(ir::DType dtype) {
   Answer out;
   out.depthwise_kernel = true;
@@ -139,20 +129,37 @@ Difference difference(const Answer& a, const Answer& b) {
   return x.knobs == y.knobs ? Difference::kNone : Difference::kKnobs;
 }
 
-Result<EagerPlan> eager_plan(const ir::Graph& graph, const EagerPlanSettings& settings,
-                             const Settings& environment) {
-  EagerPlan out;
+// PyTorch's own rule (use_cudnn_depthwise), without its table of f16 workloads that are faster on
+// its own kernel: those are reported as cuDNN's.
+bool uses_depthwise_kernel(const ConvProblem& p) {
+  const bool depthwise = p.groups > 1 && p.x[1] == p.groups && p.w[0] % p.x[1] == 0;
+  if (!depthwise || p.layout == ir::Layout::kNhwc) return false;
+  const bool dilated = p.dilation[0] != 1 || p.dilation[1] != 1;
+  const bool square = p.stride[0] == p.stride[1] || p.x[2] == 1;
+  return !(p.dtype == ir::DType::kF16 && !dilated && square && p.x[1] >= 32);
+}
+
+std::vector<PlanGroup> convolution_groups(const ir::Graph& graph,
+                                          const EagerPlanSettings& settings) {
+  std::vector<PlanGroup> out;
   std::map<ConvProblem, std::size_t> known;
   for (const ir::Node& node : graph.nodes()) {
     if (node.op != ir::Op::kConv2d) continue;
-    ++out.convolutions;
     Found found = problem_of(graph, node, settings);
-    const auto [at, fresh] = known.try_emplace(found.problem, out.groups.size());
-    if (fresh) out.groups.push_back({std::move(found.problem), {}, false, {}, Difference::kNone});
-    PlanGroup& group = out.groups[at->second];
+    const auto [at, fresh] = known.try_emplace(found.problem, out.size());
+    if (fresh) out.push_back({std::move(found.problem), {}, false, {}, Difference::kNone});
+    PlanGroup& group = out[at->second];
     group.nodes.push_back(graph.value(node.result).name);
     group.padded_first |= found.padded_first;
   }
+  return out;
+}
+
+Result<EagerPlan> eager_plan(const ir::Graph& graph, const EagerPlanSettings& settings,
+                             const Settings& environment) {
+  EagerPlan out;
+  out.groups = convolution_groups(graph, settings);
+  for (const PlanGroup& group : out.groups) out.convolutions += group.nodes.size();
   DRIFTC_TRY(api, cuda::load_cudnn(environment));
   out.cudnn_version = api->version_text();
   out.cudnn_path = api->library.path();

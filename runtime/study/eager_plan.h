@@ -60,6 +60,12 @@ struct EagerPlan {
   std::size_t convolutions = 0;
 };
 
+// The different convolutions of a graph, without answers; nothing is asked.
+std::vector<PlanGroup> convolution_groups(const ir::Graph& graph,
+                                          const EagerPlanSettings& settings);
+// PyTorch's own rule for what does not go to cuDNN: depthwise in NCHW.
+bool uses_depthwise_kernel(const cuda::ConvProblem& problem);
+
 // kUnavailable: no cuDNN, too old, or a call of it fails; a convolution that cuDNN has nothing for
 // is one of these, named.
 Result<EagerPlan> eager_plan(const ir::Graph& graph, const EagerPlanSettings& settings,

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,7 @@
 #include "ir/precision.h"
 #include "passes/selection.h"
 #include "runtime/devices/profile.h"
+#include "runtime/executor.h"
 #include "runtime/kernel_runner.h"
 #include "runtime/study/report.h"
 #include "runtime/thread_pool.h"
@@ -56,6 +58,7 @@ struct PairSettings {
                                       // source graph under the compiled arm's contracts
   std::vector<std::string> fallback;  // source nodes kept in the interpreter
   DeviceProfile device;
+  std::shared_ptr<Executor> executor = {};  // where kernels run; null: the PTX executor
   std::span<const passes::PassInfo> pass_table =
       {};                           // empty: passes::all_passes(); tests plant faults
   std::uint64_t schedule_seed = 0;  // order of blocks, warps and atomics

@@ -65,6 +65,17 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
     return interpret(source, bound, map.compiled_recipes, ir::DType::kF32, context);
   }
   DRIFTC_TRY(runner, CompiledArm::prepare(compiled.graph, settings, services));
+  DRIFTC_TRY(plan, runner->plan(settings.selection.mode == passes::Mode::kReduceOverhead));
+  if (plan != nullptr) {
+    std::vector<ir::Tensor> tensors;
+    for (const NamedTensor& input : bound) tensors.push_back(input.tensor);
+    DRIFTC_TRY(results, plan->run(tensors));
+    std::vector<NamedTensor> outputs;
+    for (std::size_t o = 0; o < results.size(); ++o)
+      outputs.push_back({compiled.graph.value(compiled.graph.outputs()[o]).name, results[o]});
+    fill_known_outputs(compiled.graph, bound, ir::DType::kF32, outputs);
+    return outputs;
+  }
   for (std::size_t i = 0; i < bound.size(); ++i)
     runner->set_input(compiled.graph.inputs()[i], bound[i].tensor);
   std::vector<NamedTensor> outputs;

@@ -1,9 +1,12 @@
 // A libcudnn.so.9 for the tests: enough of the backend interface to rank a scripted list of
 // engines, so that eager-plan runs without cuDNN, and its faults can be played. FAKE_CUDNN chooses:
 //   1 works   2 is too old   3 lacks a function   4 fails when the heuristics are asked
-// The script: in NCHW the ranking below, in NHWC "not supported", so that only the fallback list is
-// left. The engine that refuses to make a plan is 8.
+// A plan of the first runs on memory of the fake driver (tests/fake_cuda), whose addresses are the
+// host's: a sequential chain in c, r, s, with operands rounded to TF32 where the engine says
+// TENSOR_CORE. The script: in NCHW the ranking below, in NHWC "not supported", so that only the
+// fallback list is left. The engine that refuses to make a plan is 8.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/support/half.h"
 #include "runtime/cuda/cudnn_api.h"
 
 namespace {
@@ -38,10 +42,63 @@ struct Fake {
   std::pair<int, std::int64_t> knob;
 };
 
+// Of an engine configuration: the operation that it computes.
+constexpr int kOperation = -1;
+
+Fake* operation_of(Fake* heuristics) {
+  return heuristics->children[kCudnn_ATTR_ENGINEHEUR_OPERATION_GRAPH]
+      ->children[kCudnn_ATTR_OPERATIONGRAPH_OPS];
+}
+
+std::vector<std::int64_t> ints(Fake* fake, int attribute) {
+  const std::string& bytes = fake->bytes[attribute];
+  std::vector<std::int64_t> out(bytes.size() / 8);
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  return out;
+}
+
+struct View {
+  std::vector<std::int64_t> dims, strides;
+  float* data;
+  float& at(std::int64_t a, std::int64_t b, std::int64_t c, std::int64_t d) const {
+    return data[a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]];
+  }
+};
+View view(Fake* tensor, float* data) {
+  return {ints(tensor, kCudnn_ATTR_TENSOR_DIMENSIONS), ints(tensor, kCudnn_ATTR_TENSOR_STRIDES),
+          data};
+}
+
+void convolve(Fake* operation, bool tf32, float* xs, float* ws, float* ys) {
+  const View x = view(operation->children[kCudnn_ATTR_OPERATION_CONVOLUTION_FORWARD_X], xs);
+  const View w = view(operation->children[kCudnn_ATTR_OPERATION_CONVOLUTION_FORWARD_W], ws);
+  const View y = view(operation->children[kCudnn_ATTR_OPERATION_CONVOLUTION_FORWARD_Y], ys);
+  Fake* conv = operation->children[kCudnn_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC];
+  const auto stride = ints(conv, kCudnn_ATTR_CONVOLUTION_FILTER_STRIDES);
+  const auto pad = ints(conv, kCudnn_ATTR_CONVOLUTION_PRE_PADDINGS);
+  const auto dilation = ints(conv, kCudnn_ATTR_CONVOLUTION_DILATIONS);
+  const std::int64_t groups = x.dims[1] / w.dims[1], rows = w.dims[0] / groups;
+  const auto operand = [&](float v) { return tf32 ? driftc::tf32_rna(v) : v; };
+  for (std::int64_t n = 0; n < y.dims[0]; ++n)
+    for (std::int64_t k = 0; k < y.dims[1]; ++k)
+      for (std::int64_t p = 0; p < y.dims[2]; ++p)
+        for (std::int64_t q = 0; q < y.dims[3]; ++q) {
+          float sum = 0;
+          for (std::int64_t c = 0; c < w.dims[1]; ++c)
+            for (std::int64_t r = 0; r < w.dims[2]; ++r)
+              for (std::int64_t s = 0; s < w.dims[3]; ++s) {
+                const std::int64_t h = p * stride[0] - pad[0] + r * dilation[0];
+                const std::int64_t v = q * stride[1] - pad[1] + s * dilation[1];
+                const bool inside = h >= 0 && v >= 0 && h < x.dims[2] && v < x.dims[3];
+                const float a = inside ? x.at(n, k / rows * w.dims[1] + c, h, v) : 0.0f;
+                sum = std::fma(operand(a), operand(w.at(k, c, r, s)), sum);
+              }
+          y.at(n, k, p, q) = sum;
+        }
+}
+
 bool channels_last(Fake* heuristics) {
-  Fake* x = heuristics->children[kCudnn_ATTR_ENGINEHEUR_OPERATION_GRAPH]
-                ->children[kCudnn_ATTR_OPERATIONGRAPH_OPS]
-                ->children[kCudnn_ATTR_OPERATION_CONVOLUTION_FORWARD_X];
+  Fake* x = operation_of(heuristics)->children[kCudnn_ATTR_OPERATION_CONVOLUTION_FORWARD_X];
   std::int64_t strides[4] = {};
   std::memcpy(strides, x->bytes[kCudnn_ATTR_TENSOR_STRIDES].data(), sizeof strides);
   return strides[1] == 1;
@@ -95,9 +152,9 @@ int cudnnBackendSetAttribute(void* descriptor, int attribute, int type, std::int
     fake->children[attribute] = *static_cast<Fake* const*>(elements);
     return 0;
   }
-  const std::size_t size = type == kCudnn_TYPE_CHAR                                  ? 1
-                           : type == kCudnn_TYPE_INT64 || type == kCudnn_TYPE_DOUBLE ? 8
-                                                                                     : 4;
+  const bool wide = type == kCudnn_TYPE_INT64 || type == kCudnn_TYPE_DOUBLE ||
+                    type == kCudnn_TYPE_HANDLE || type == kCudnn_TYPE_VOID_PTR;
+  const std::size_t size = type == kCudnn_TYPE_CHAR ? 1 : wide ? 8 : 4;
   fake->bytes[attribute].assign(static_cast<const char*>(elements),
                                 size * static_cast<std::size_t>(count));
   return 0;
@@ -111,8 +168,11 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int, std::int64_t 
     case kCudnn_ATTR_ENGINEHEUR_RESULTS: {
       const std::vector<Engine>& list = list_of(fake);
       *count = static_cast<std::int64_t>(list.size());
-      for (std::int64_t i = 0; i < std::min(requested, *count); ++i)
-        static_cast<Fake**>(elements)[i]->engine = &list[static_cast<std::size_t>(i)];
+      for (std::int64_t i = 0; i < std::min(requested, *count); ++i) {
+        Fake* config = static_cast<Fake**>(elements)[i];
+        config->engine = &list[static_cast<std::size_t>(i)];
+        config->children[kOperation] = operation_of(fake);
+      }
       return 0;
     }
     case kCudnn_ATTR_ENGINECFG_ENGINE:
@@ -132,6 +192,12 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int, std::int64_t 
       *count = 1;
       std::memcpy(elements, &fake->knob.second, sizeof(std::int64_t));
       return 0;
+    case kCudnn_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: {
+      const std::int64_t bytes = 512;
+      *count = 1;
+      std::memcpy(elements, &bytes, sizeof bytes);
+      return 0;
+    }
     case kCudnn_ATTR_ENGINE_GLOBAL_INDEX:
       *count = 1;
       std::memcpy(elements, &fake->engine->index, sizeof(std::int64_t));
@@ -146,5 +212,28 @@ int cudnnBackendGetAttribute(void* descriptor, int attribute, int, std::int64_t 
   }
 }
 #endif
+
+int cudnnCreate(void** handle) {
+  *handle = new int(0);
+  return 0;
+}
+int cudnnDestroy(void* handle) {
+  delete static_cast<int*>(handle);
+  return 0;
+}
+int cudnnSetStream(void*, void*) { return 0; }
+int cudnnBackendExecute(void*, void* plan_descriptor, void* pack_descriptor) {
+  Fake *plan = static_cast<Fake*>(plan_descriptor), *pack = static_cast<Fake*>(pack_descriptor);
+  Fake* config = plan->children[kCudnn_ATTR_EXECUTION_PLAN_ENGINE_CONFIG];
+  if (config->engine->index == 9) return 4000;  // the one that says WINOGRAD only pretends
+  const auto ids = ints(pack, kCudnn_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = ints(pack, kCudnn_ATTR_VARIANT_PACK_DATA_POINTERS);
+  std::map<std::int64_t, float*> at;
+  for (std::size_t i = 0; i < ids.size(); ++i) at[ids[i]] = reinterpret_cast<float*>(pointers[i]);
+  const std::vector<int>& notes = config->engine->notes;
+  convolve(config->children[kOperation], std::find(notes.begin(), notes.end(), 0) != notes.end(),
+           at['x'], at['w'], at['y']);
+  return 0;
+}
 
 }  // extern "C"

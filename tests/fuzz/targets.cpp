@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "tests/fuzz/devices_fuzz.h"
 #include "tests/fuzz/gir_fuzz.h"
 #include "tests/fuzz/npy_fuzz.h"
 #include "tests/fuzz/onnx_fuzz.h"
@@ -21,6 +22,8 @@ bool npy_accepts(std::string_view b) { return frontend::npy::parse_npy(b, "seed"
 bool ptx_accepts(std::string_view b) { return runtime::ptx::parse_module(b, "seed").ok(); }
 bool order_accepts(std::string_view b) { return ir::parse_order_list(b).ok(); }
 bool passes_accepts(std::string_view b) { return passes::select_passes(selection_request(b)).ok(); }
+
+bool devices_accepts(std::string_view b) { return runtime::device_list(b).ok(); }
 
 }  // namespace
 
@@ -160,7 +163,12 @@ std::span<const Target> targets() {
         "#2",
         "on",
         "off",
-        "4294967296"}}};
+        "4294967296"}},
+      {"devices",
+       device_names,
+       devices_accepts,
+       {"h200", "h100", "A100", "t4", "v100", "b200", "rtx4090", "sm_", "-sxm", ",", " ",
+        "hopper"}}};
   return kTargets;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,8 @@
 #include <iterator>
 
 #include "frontend/report/json_text.h"
+#include "runtime/study/cudnn_model.h"
+#include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
 
 using namespace driftc;
@@ -202,6 +205,82 @@ TEST_CASE("eager plan: no cuDNN at all ends with 3 and says where to get one") {
   CHECK(none.err.find("nvidia-cudnn-cu13") != std::string::npos);
 }
 
+TEST_CASE("cudnn model: contracts of a plan, and what has no model") {
+  const ir::Graph graph = tests::parse(R"(gir 1
+graph @g(%x: f32[1,8,16,16]) {
+  %w = constant f32[8,8,3,3] random(seed=1, he)
+  %b = constant f32[8] splat(0x1p0)
+  %tf32 = conv2d %x, %w, %b {pad=[1,1,1,1]} : f32[1,8,16,16]
+  %wino = conv2d %tf32, %w {pad=[1,1,1,1]} : f32[1,8,16,16]
+  %fft = conv2d %wino, %w {pad=[1,1,1,1]} : f32[1,8,16,16]
+  return %fft
+})");
+  runtime::study::EagerPlan plan;
+  plan.cudnn_version = "9.1.2";
+  auto add = [&](const char* node, const char* precision, runtime::cuda::Algorithm algorithm,
+                 std::vector<std::string> notes) {
+    runtime::study::Answer answer;
+    answer.choice.precision = precision;
+    answer.choice.algorithm = algorithm;
+    answer.choice.notes = std::move(notes);
+    plan.groups.push_back({{}, {node}, false, {{answer, {}, {}}}, Difference::kNone});
+  };
+  using runtime::cuda::Algorithm;
+  add("tf32", "tf32", Algorithm::kImplicitGemm, {"TENSOR_CORE"});
+  add("wino", "f32", Algorithm::kWinograd, {"WINOGRAD", "WINOGRAD_TILE_6x6"});
+  add("fft", "f32", Algorithm::kFft, {"FFT"});
+  const auto model = cudnn_model(graph, plan, *runtime::device_profile("a100"));
+  CHECK(model.device == "a100");
+  REQUIRE(model.convolutions.size() == 3);
+  const auto contracts = model.contracts();
+  CHECK(to_string(contracts.at("tf32"))
+            .starts_with("{order=crs.fma+bias.stored, in=tf32:rna, acc=f32"));
+  CHECK(to_string(contracts.at("fft")).starts_with("{order=crs.fma, in=f32"));
+  CHECK(model.convolutions[0].gap == "");
+  CHECK(model.convolutions[1].gap == "Winograd F(4,3)");
+  CHECK(model.convolutions[2].gap == "FFT");
+}
+
+TEST_CASE("cudnn model: a comparison says that its eager arm is a model") {
+  const std::string arguments = kModel + "--passes none --executor ptx --eager cudnn:t4 ";
+  const Outcome outcome = plan("works", arguments + "--json -", "compare");
+  REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
+  const Json json = Json::parse(outcome.out);
+  const Json schema = Json::parse(read(DRIFTC_SOURCE_DIR "/docs/schema/compare-1.json"));
+  CHECK(tests::schema_faults(schema, json) == "");
+  const Json& eager = json["arms"]["eager"];
+  CHECK(eager["executor"] == "cudnn-modelled");
+  CHECK(eager["device"] == "t4");
+  CHECK(eager["cudnn"] == "9.99.0");
+  REQUIRE(eager["convolutions"].size() == 4);
+  CHECK(eager["convolutions"][0]["engine"] == 5);
+  CHECK(eager["convolutions"][3]["engine"] == nullptr);  // PyTorch's own depthwise kernel
+  CHECK(json["verdict"] == "identical");                 // everything in f32, in eager's order
+  const Outcome text = plan("works", arguments, "compare");
+  CHECK(text.out.find("eager     cuDNN 9.99.0 on t4, modelled") != std::string::npos);
+  CHECK(text.out.find("assumed: the order of summation") != std::string::npos);
+
+  CHECK(plan("old", arguments, "compare").code == 3);
+  CHECK(plan("works", kModel + "--eager cudnn:h2000", "compare").err.find("did you mean 'h200'?") !=
+        std::string::npos);
+  CHECK(plan("works", kModel + "--eager cudnn:t4 --mode strict", "compare").code == 2);
+  CHECK(plan("works", kModel + "--eager cudnn:t4 --eager-order rsc.fma", "compare").code == 2);
+  CHECK(plan("works", kModel + "--eager torch", "compare").code == 2);
+}
+
+TEST_CASE("cudnn model: under the real cuDNN TF32 on a100 is a precision verdict, and none on t4") {
+  if (!have_cudnn()) return;
+  const std::string digits =
+      "'" DRIFTC_SOURCE_DIR "/tests/models/digits-resnet.onnx' --input image='" DRIFTC_SOURCE_DIR
+      "/tests/models/digits.images.npy' --passes none --executor ptx --json - ";
+  const Json ampere = Json::parse(plan("", digits + "--eager cudnn:a100", "compare").out);
+  bool tf32 = false;
+  for (const Json& c : ampere["arms"]["eager"]["convolutions"]) tf32 |= c["precision"] == "tf32";
+  CHECK(ampere["verdict"] == (tf32 ? "precision" : "identical"));
+  const Json turing = Json::parse(plan("", digits + "--eager cudnn:t4", "compare").out);
+  CHECK(turing["verdict"] == "identical");
+}
+
 TEST_CASE("eager plan: what the command line refuses") {
   CHECK(plan("works", kModel + "--device h2000").err.find("did you mean 'h200'?") !=
         std::string::npos);
@@ -233,5 +312,32 @@ TEST_CASE("eager plan: the real cuDNN, the same bytes twice, TF32 only where it 
   for (const Json& node : off["nodes"]) {
     CHECK(node["precision"] == "f32");
     CHECK(node["deterministic"] == true);
+  }
+}
+
+TEST_SUITE("soak") {
+  TEST_CASE("soak: eager plan of every shared model, and zoo:resnet50 on four devices in time" *
+            doctest::skip()) {
+    if (!have_cudnn()) return;
+    const fs::path shared = DRIFTC_SOURCE_DIR "/../shared/models";
+    int models = 0;
+    if (!fs::exists(shared)) std::printf("[skip part] no shared models\n");
+    for (const auto& file : fs::directory_iterator(fs::exists(shared) ? shared : fs::path("."))) {
+      fs::path input = file.path();
+      if (input.extension() != ".onnx" || !fs::exists(input.replace_extension(".input.npy")))
+        continue;
+      CAPTURE(file.path().string());
+      const std::string arguments = "'" + file.path().string() + "' --input '" + input.string() +
+                                    "' --device a100,t4 --json -";
+      const Outcome first = plan("", arguments);
+      CHECK(checked_json(first)["nodes"].size() > 0);
+      CHECK(plan("", arguments).out == first.out);
+      ++models;
+    }
+    CHECK((models == 15 || !fs::exists(shared)));
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(plan("", "zoo:resnet50 --device a100,h200,t4,l40s").code == 0);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    CHECK(spent.count() < 20);
   }
 }
