@@ -73,8 +73,7 @@ bool supports_order(Algorithm algorithm, const ReductionOrder& order) {
   const bool known_arith = order.arith != Arith::kMma;
   // Kernels with mma.sync: blocks follow each other in k, and there is none for sm_70.
   const bool mma = order.arith == Arith::kMma && order.mma.arch != "sm_70" &&
-                   order.mma.shape != "m16n8k4" &&
-                   order.combine != SplitCombine::kAtomic;
+                   order.mma.shape != "m16n8k4" && order.combine != SplitCombine::kAtomic;
   const bool conv_walk =
       order.walk == Walk::kCrs || order.walk == Walk::kRsc || order.walk == Walk::kTiledCrs;
   switch (algorithm) {

@@ -43,8 +43,8 @@ struct Kernel {
   Algorithm algorithm = Algorithm::kElementwise;
   Schedule schedule;
   NumericContract contract;
-  // kInterpreter: why there is no kernel. Else, where not empty: why it is not the algorithm that was
-  // asked for.
+  // kInterpreter: why there is no kernel. Else, where not empty: why it is not the algorithm that
+  // was asked for.
   std::string reason;
   // Nodes of the region. Inputs are named as the operands of the kernel node, in their order; the
   // one output is named as the kernel node's result.

@@ -142,9 +142,8 @@ Result<int> show_tree(const TreeRequest& request, Session& session, const PairSe
   TreeView view;
   view.element = request.node + index_text(request.index);
   view.op = ir::info(node.op).name;
-  const std::vector<ir::NumericContract> eager =
-      runtime::study::eager_contracts(graph, settings.eager_order, settings.eager_precision,
-                                     settings.eager_contracts);
+  const std::vector<ir::NumericContract> eager = runtime::study::eager_contracts(
+      graph, settings.eager_order, settings.eager_precision, settings.eager_contracts);
   if (!eager[id.index].order)
     return input_error(fmt::format("'{}' has no sum that an order applies to", request.node));
   ir::ReductionOrder left = *eager[id.index].order, right = left;

@@ -17,9 +17,9 @@ struct CompareView {
   std::string mode;
   std::string passes_given;  // the text of --passes, "" when it was not given
   std::vector<std::pair<std::string, std::string>>
-      pass_options;                         // set by --set: "pass.option", value
-  std::vector<std::string> fallback;        // asked for by --fallback
-  std::optional<std::int64_t> weight_seed;  // of --reseed-weights
+      pass_options;                                 // set by --set: "pass.option", value
+  std::vector<std::string> fallback;                // asked for by --fallback
+  std::optional<std::int64_t> weight_seed;          // of --reseed-weights
   std::optional<runtime::study::CudnnModel> cudnn;  // the eager arm models it; empty: interpreter
   std::string conv_precision = "f32", matmul_precision = "f32";  // of the compiled arm
   std::string node_precision;           // "NODE=f64", "" when no node was named

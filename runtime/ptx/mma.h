@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ir/support/result.h"
-#include "runtime/sums/tensor_core.h"
 #include "runtime/ptx/module.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime::ptx {
 

@@ -12,8 +12,8 @@
 #include <optional>
 
 #include "ir/support/half.h"
-#include "runtime/sums/tensor_core_lanes.h"
 #include "runtime/study/mma_probe.h"
+#include "runtime/sums/tensor_core_lanes.h"
 
 namespace driftc::runtime::study {
 namespace {

@@ -19,9 +19,8 @@ Result<FaultLocation> locate(const ir::Graph& source, const std::vector<NamedTen
                              const PairSettings& settings, const Services& services) {
   FaultLocation location;
   const EvalContext context{services.pool, settings.schedule_seed};
-  const std::vector<ir::NumericContract> eager =
-      eager_contracts(source, settings.eager_order, settings.eager_precision,
-                                     settings.eager_contracts);
+  const std::vector<ir::NumericContract> eager = eager_contracts(
+      source, settings.eager_order, settings.eager_precision, settings.eager_contracts);
   auto check = [&](std::string_view pass, const ir::Graph& stage) {
     const SourceMap map = map_to_source(source, stage, eager);
     std::vector<Recipe> stage_recipes;

@@ -58,10 +58,9 @@ class PairRun {
     arm_ = std::move(arm);
     if (settings_.faults != nullptr && settings_.faults->declaration)
       settings_.faults->declaration(compiled.graph);
-    map_ =
-        map_to_source(source_, compiled.graph,
-                      eager_contracts(source_, settings_.eager_order, settings_.eager_precision,
-                                      settings_.eager_contracts));
+    map_ = map_to_source(source_, compiled.graph,
+                         eager_contracts(source_, settings_.eager_order, settings_.eager_precision,
+                                         settings_.eager_contracts));
     if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     report_.kernels = arm_->kernel_reports();
     DRIFTC_TRY(mitigations, mitigation_costs(source_, settings_, services_));

@@ -21,9 +21,8 @@ void fill_known_outputs(const ir::Graph& source, const std::vector<NamedTensor>&
 
 std::vector<Recipe> recipes_of(const ir::Graph& source, const PairSettings& settings) {
   std::vector<Recipe> recipes;
-  for (ir::NumericContract& contract :
-       eager_contracts(source, settings.eager_order, settings.eager_precision,
-                       settings.eager_contracts))
+  for (ir::NumericContract& contract : eager_contracts(
+           source, settings.eager_order, settings.eager_precision, settings.eager_contracts))
     recipes.push_back({std::move(contract), static_cast<int>(recipes.size())});
   return recipes;
 }
@@ -61,7 +60,7 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
     const SourceMap map =
         map_to_source(source, compiled.graph,
                       eager_contracts(source, settings.eager_order, settings.eager_precision,
-                                     settings.eager_contracts));
+                                      settings.eager_contracts));
     return interpret(source, bound, map.compiled_recipes, ir::DType::kF32, context);
   }
   DRIFTC_TRY(runner, CompiledArm::prepare(compiled.graph, settings, services));

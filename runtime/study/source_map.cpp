@@ -71,10 +71,9 @@ ir::NumericContract stage_contract(const ir::Node& node) {
   return contract;
 }
 
-std::vector<ir::NumericContract> eager_contracts(const ir::Graph& source,
-                                                 const std::optional<ir::ReductionOrder>& chosen,
-                                                 const ir::PrecisionPlan& plan,
-    const std::map<std::string, ir::NumericContract>& given) {
+std::vector<ir::NumericContract> eager_contracts(
+    const ir::Graph& source, const std::optional<ir::ReductionOrder>& chosen,
+    const ir::PrecisionPlan& plan, const std::map<std::string, ir::NumericContract>& given) {
   std::vector<ir::NumericContract> contracts(source.node_count());
   const std::vector<ir::Precision> stored = ir::stored_precisions(source, plan);
   for (std::size_t i = 0; i < contracts.size(); ++i) {

@@ -266,8 +266,9 @@ const bool kRegistered = [] {
        {std::tuple{"mma-tf32", k64x56, "mma(sm_90,tf32,m16n8k8,rna)"},
         std::tuple{"mma-f16", k64x56, "mma(sm_90,f16,m16n8k16)"},
         std::tuple{"mma-tf32-128-28", k128x28, "mma(sm_90,tf32,m16n8k8,rna)"}}) {
-    benchmark::RegisterBenchmark((std::string(name) + "/onednn").c_str(),
-                                 [shape = shape](benchmark::State& state) { run_onednn(state, shape); });
+    benchmark::RegisterBenchmark(
+        (std::string(name) + "/onednn").c_str(),
+        [shape = shape](benchmark::State& state) { run_onednn(state, shape); });
     for (const char* walk : {"crs.", "rsc."})
       benchmark::RegisterBenchmark(
           (std::string(name) + "/ptx-" + walk + order).c_str(),

@@ -252,8 +252,7 @@ TEST_CASE("bounds: conditioning and the smallest error that is seen") {
 std::vector<float> emulate_winograd(const ir::WinogradMatrices& wm,
                                     const std::vector<std::vector<float>>& tiles,
                                     const std::vector<std::vector<float>>& filters) {
-  const auto sandwich = [](const ir::FractionMatrix& a, const std::vector<float>& x,
-                           int inner) {
+  const auto sandwich = [](const ir::FractionMatrix& a, const std::vector<float>& x, int inner) {
     const auto one_side = [&](const std::vector<float>& in, bool left) {
       // left: a * in; right: in * a'. Products rounded, sums in order.
       const int other = left ? inner : a.rows;

@@ -7,9 +7,9 @@
 #include <limits>
 
 #include "ir/support/half.h"
-#include "runtime/sums/tensor_core_lanes.h"
 #include "runtime/study/captures.h"
 #include "runtime/study/mma_probe.h"
+#include "runtime/sums/tensor_core_lanes.h"
 #include "tests/unit/exact_support.h"
 #include "tests/unit/ptx_helpers.h"
 
