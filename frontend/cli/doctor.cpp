@@ -107,9 +107,11 @@ std::string text(const Findings& f, const TextStyle& style) {
                  "{} in {}{}", plural(static_cast<std::int64_t>(f.cache_files), "file"), f.cache,
                  f.cache_writable ? ""
                                   : ", which cannot be written: kernels are compiled every time")});
+  table.add({"kernels run on",
              fmt::format("{}this CPU, by the PTX executor ({}), {}",
                          f.driver_facts.gpu.empty() ? "" : "the GPU (--executor cuda), or ",
                          runtime::ptx::name_of(runtime::ptx::best_path()),
+                         plural(f.processors, "processor"))});
   table.add({"fused multiply-add", f.fused ? "rounds once, as it must" : "WRONG: rounds twice"});
   table.add({"GPU", !f.driver_error.empty() ? "none, and none is needed"
                     : !f.driver_facts.no_gpu.empty()

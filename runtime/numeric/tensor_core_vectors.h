@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ir/support/result.h"
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime {
 

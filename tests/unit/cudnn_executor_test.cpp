@@ -11,7 +11,7 @@
 #include "runtime/cuda/cudnn_convolution.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/numeric/fprev.h"
-#include "runtime/numeric/tensor_core.h"
+#include "runtime/sums/tensor_core.h"
 #include "runtime/study/gpu_check.h"
 #include "tests/support/services.h"
 
