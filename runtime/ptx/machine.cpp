@@ -598,7 +598,7 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
     BlockIndex index;
     for (std::uint64_t b = begin; b < end; ++b) {
       // The next one in a row, without divisions.
-      if (b > begin && !code.has_global_atomics && index.at[0] + 1 < gx)
+      if (b > begin && !ordered && index.at[0] + 1 < gx)
         ++index.at[0];
       else
         index = index_of(b);

@@ -56,7 +56,7 @@ TEST_CASE("property: random networks round-trip through text") {
 
 TEST_CASE("property: random networks under random passes are proved") {
   if (!tests::kernels_available("random networks")) return;
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) CHECK(check_seed(seed, tests::Vocabulary::kAll));
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) CHECK(check_seed(seed, tests::Vocabulary::kAll));
 }
 
 // A sample of the soak below. NVRTC is given few of them; the others are those whose kernels are
@@ -68,7 +68,7 @@ TEST_CASE("property: 200 random networks of conv, add, relu and pool are proved"
   codegen::KernelCache known(options, std::nullopt);
   int proved = 0;
   for (std::uint64_t seed = 1000; seed < 11000 && proved < 200; ++seed)
-    proved += proved < 10 ? check_seed(seed, tests::Vocabulary::kConvAddReluPool)
+    proved += proved < 7 ? check_seed(seed, tests::Vocabulary::kConvAddReluPool)
                           : check_seed(seed, tests::Vocabulary::kConvAddReluPool,
                                        {known, tests::thread_pool(), {}});
   CHECK(proved == 200);

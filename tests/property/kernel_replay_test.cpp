@@ -33,16 +33,16 @@ void replay(const char* name, std::span<const Family> families, std::uint64_t ca
 
 }  // namespace
 
-// Every second family here, all of them in soak; networks of the other tests have the same kernels.
-TEST_CASE("kernel == replay: convolutions") { replay("convolutions", conv_families(), 4, 2); }
+// A part of the families here, all of them in soak; networks of the other tests have the same kernels.
+TEST_CASE("kernel == replay: convolutions") { replay("convolutions", conv_families(), 4, 4); }
 TEST_CASE("kernel == replay: Winograd and im2col") {
   replay("Winograd and im2col", algorithm_families(), 6);
 }
 TEST_CASE("kernel == replay: matrix products") {
-  replay("matrix products", matmul_families(), 4, 2);
+  replay("matrix products", matmul_families(), 4, 3);
 }
 TEST_CASE("kernel == replay: elementwise, copies, pools, means, softmax") {
-  replay("elementwise and others", other_families(), 4, 2);
+  replay("elementwise and others", other_families(), 4, 5);
 }
 
 TEST_SUITE("soak") {

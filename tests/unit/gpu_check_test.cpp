@@ -32,7 +32,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::string output_of(const std::string& command) {
+[[maybe_unused]] std::string output_of(const std::string& command) {
   std::string out;
   std::FILE* pipe = ::popen(command.c_str(), "r");
   char buffer[4096];
