@@ -139,7 +139,7 @@ const char* const kOrders[] = {"", "rsc.fma,k.split4p.fma,hw.acc4.add",
 
 }  // namespace
 
-TEST_CASE("judge: outputs of whole models are accepted with their precision named") {
+TEST_CASE("slow: judge: outputs of whole models are accepted with their precision named") {
   for (int which = 0; which < 2; ++which) {
     const auto model = which == 0 ? digits() : resnet20();
     if (!model) {
@@ -198,7 +198,7 @@ TEST_CASE("judge: other images, other models, swapped classes and small errors a
            "the visible error");
 }
 
-TEST_CASE("judge: one node names the precision of its operands in every order") {
+TEST_CASE("slow: judge: one node names the precision of its operands in every order") {
   for (const auto& m :
        {conv_model(64, Distribution::kRandom, 1), conv_model(64, Distribution::kRelu, 2),
         conv_model(40, Distribution::kUniform, 3), conv_model(3, Distribution::kRandom, 4),
