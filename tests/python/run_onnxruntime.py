@@ -16,5 +16,8 @@ session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionP
 used = [i.name for i in session.get_inputs()]
 initializers = {i.name for i in session.get_overridable_initializers()}
 (name,) = [n for n in used if n not in initializers]
-for i, output in enumerate(session.run(None, {name: numpy.load(source)})):
+value = numpy.load(source)
+if next(i.type for i in session.get_inputs() if i.name == name) == "tensor(float16)":
+    value = value.astype(numpy.float16)
+for i, output in enumerate(session.run(None, {name: value})):
     numpy.save(f"{folder}/{i}.npy", output)

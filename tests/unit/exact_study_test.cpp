@@ -112,3 +112,39 @@ TEST_CASE("compare counts NaN, Inf and flushed subnormals apart, and says what m
           std::string::npos);
   }
 }
+
+TEST_CASE("compare: inputs scaled by 2^40 or 2^-40 change no verdict and no count") {
+  if (!tests::kernels_available("scaling")) return;
+  // Without biases every value scales with the input, and powers of two round nothing.
+  const ir::Graph graph = tests::parse(R"(gir 1
+graph @g(%x: f32[1,32,28,28]) {
+  %w1 = constant f32[32,32,3,3] random(seed=1, he)
+  %w2 = constant f32[32,32,3,3] random(seed=2, he)
+  %c1 = conv2d %x, %w1 {pad=[1,1,1,1]}
+  %r1 = relu %c1
+  %c2 = conv2d %r1, %w2 {pad=[1,1,1,1]}
+  %a = add %c2, %x
+  %y = relu %a
+  return %y
+})");
+  const auto inputs = tests::random_inputs(graph, 4);
+  const auto plain = tests::compare(graph, inputs, tests::settings("default"));
+  CHECK(plain.verdict == runtime::compare::Verdict::kOrder);
+  for (const float scale : {0x1p40f, 0x1p-40f}) {
+    CAPTURE(scale);
+    auto scaled = inputs;
+    scaled[0].tensor =
+        ir::Tensor::of<float>(inputs[0].tensor.shape(), inputs[0].tensor.data<float>());
+    for (float& v : scaled[0].tensor.data_mut<float>()) v *= scale;
+    const auto report = tests::compare(graph, scaled, tests::settings("default"));
+    REQUIRE(report.nodes.size() == plain.nodes.size());
+    CHECK(report.verdict == plain.verdict);
+    for (std::size_t i = 0; i < plain.nodes.size(); ++i) {
+      CHECK(report.nodes[i].verdict == plain.nodes[i].verdict);
+      CHECK(report.nodes[i].metrics.mismatched == plain.nodes[i].metrics.mismatched);
+      CHECK(report.nodes[i].metrics.max_abs ==
+            static_cast<double>(scale) * plain.nodes[i].metrics.max_abs);
+      CHECK(report.nodes[i].causes.size() == plain.nodes[i].causes.size());
+    }
+  }
+}
