@@ -94,6 +94,7 @@ Work work_of(const ir::Graph& compiled, int sm_count) {
 }
 
 Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
+                                                     const ir::Graph& compiled,
                                                      const PairSettings& settings,
                                                      const Services& services) {
   std::vector<MitigationCost> costs;
@@ -119,8 +120,7 @@ Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
       off("batch-invariant").selection.options.set("choose-tiling.batch-invariant", "off");
   }
   if (without.empty()) return costs;
-  DRIFTC_TRY(compiled, compile(source, settings, services));
-  const Work with = work_of(compiled.graph, settings.device.sm_count);
+  const Work with = work_of(compiled, settings.device.sm_count);
   for (const auto& [name, other] : without) {
     DRIFTC_TRY(graph, compile(source, other, services));
     const Work base = work_of(graph.graph, settings.device.sm_count);
@@ -131,7 +131,7 @@ Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
     cost.f64 = ratio(with.f64, with.operations > 0 ? with.operations : 1);
     if (with.operations == 0) cost.f64 = 0;
     double all = 0;
-    for (const ir::Node& node : compiled.graph.nodes())
+    for (const ir::Node& node : compiled.nodes())
       if (node.op == ir::Op::kKernel)
         if (const auto e = passes::gemm_extent(node.kernel->body))
           all += static_cast<double>(e->m * e->n * e->batches) * static_cast<double>(e->k);

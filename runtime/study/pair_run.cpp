@@ -63,7 +63,7 @@ class PairRun {
                                          settings_.eager_contracts));
     if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
     report_.kernels = arm_->kernel_reports();
-    DRIFTC_TRY(mitigations, mitigation_costs(source_, settings_, services_));
+    DRIFTC_TRY(mitigations, mitigation_costs(source_, compiled.graph, settings_, services_));
     report_.mitigations = std::move(mitigations);
     report_.fallbacks = arm_->fallback_reports();
     report_.refusals = arm_->refusal_reports();

@@ -62,7 +62,9 @@ ir::Tensor compiled_output(const ir::Graph& graph, const study::PairSettings& se
   return values[compiled.outputs()[0].index];
 }
 study::MitigationCost only_cost(const ir::Graph& graph, const study::PairSettings& settings) {
-  const auto costs = study::mitigation_costs(graph, settings, tests::services()).value();
+  const auto compiled = study::compile(graph, settings, tests::services()).value();
+  const auto costs =
+      study::mitigation_costs(graph, compiled.graph, settings, tests::services()).value();
   REQUIRE(costs.size() == 1);
   return costs[0];
 }
