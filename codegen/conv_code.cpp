@@ -45,6 +45,14 @@ std::int64_t ConvProblem::padded_elements() const {
   return images * channels * groups * std::max(in_h + pad_h, h) * std::max(in_w + pad_w, w);
 }
 
+std::string walk_name(const ir::ReductionOrder& order) {
+  ir::ReductionOrder walk;
+  walk.walk = order.walk;
+  walk.channel_tile = order.channel_tile;
+  const std::string text = ir::to_string(walk);
+  return text.substr(0, text.find('.'));
+}
+
 ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps) : problem_(p) {
   static constexpr const char* kStrides[] = {"xs_n", "xs_c", "xs_h", "xs_w"};
   // Which stride is 1 follows from the layout, never from the extents.

@@ -25,6 +25,9 @@ struct ConvProblem {
   std::int64_t padded_elements() const;
 };
 
+// The walk of an order as names have it: "crs", "c16rs".
+std::string walk_name(const ir::ReductionOrder& order);
+
 // Declares the parameters of the input side: xs_n xs_c xs_h xs_w (1 written as literal by
 // stride_product), in_h in_w stride_* pad_* dilation_* channels. Unit steps: the algorithm has no
 // stride and no dilation, nor parameters for them.

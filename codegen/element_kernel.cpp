@@ -1,5 +1,7 @@
 #include "codegen/element_kernel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -28,6 +30,24 @@ void begin_elements(KernelBuilder& builder, std::int64_t elements) {
   w.line("if (i >= " + builder.integer("elements", elements) + ") return;");
 }
 
+void declare_place(CudaWriter& w, ir::Layout layout, const std::string& channel,
+                   const std::string& channels, const std::string& out_h,
+                   const std::string& out_w) {
+  const auto peel = [&](const std::string& name, const char* from, const std::string& extent,
+                        const char* rest) {
+    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
+                       name));
+  };
+  if (layout == ir::Layout::kNhwc) {
+    peel(channel, "i", channels, "pixel");
+    peel("out_x", "pixel", out_w, "line");
+    peel("out_y", "line", out_h, "image");
+  } else {
+    peel("out_x", "i", out_w, "line");
+    peel("out_y", "line", out_h, "plane");
+    peel(channel, "plane", channels, "image");
+  }
+}
 Launch finish_elements(KernelBuilder& builder, std::int64_t elements) {
   return builder.finish({static_cast<std::uint32_t>(ceil_div(elements, kElementThreads)), 1, 1},
                         {kElementThreads, 1, 1});

@@ -19,6 +19,10 @@ std::vector<Axis> storage_axes(const ir::TensorType& result,
 
 // Opens the kernel: `i` is the element's offset in the result, threads past the end return.
 void begin_elements(KernelBuilder& builder, std::int64_t elements);
+// Statements: the coordinates `image`, `channel`, out_y, out_x of element `i` of a result [N,C,H,W]
+// in its storage order. The arguments are names of parameters; `channel` names the coordinate.
+void declare_place(CudaWriter& w, ir::Layout layout, const std::string& channel,
+                   const std::string& channels, const std::string& out_h, const std::string& out_w);
 Launch finish_elements(KernelBuilder& builder, std::int64_t elements);
 
 // Code for the offsets of accesses of a one-thread-per-element kernel: collapses the axes, declares

@@ -20,7 +20,6 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   DRIFTC_TRY(stage, OutputStage::plan(context, *conv));
   DRIFTC_TRY(prelude, sum_prelude(contract));
   const std::int64_t elements = context.result.shape.elements();
-  const bool nhwc = context.result.layout == ir::Layout::kNhwc;
   const std::int64_t kh = problem.kernel_h, kw = problem.kernel_w;
 
   ir::ReductionOrder walk;
@@ -54,20 +53,7 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   ConvCode code(builder, problem);
   stage.declare(builder);
   CudaWriter& w = builder.body();
-  auto peel = [&](const std::string& name, const std::string& from, const std::string& extent,
-                  const std::string& rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
-                       name));
-  };
-  if (nhwc) {
-    peel("k", "i", "all_columns", "pixel");
-    peel("out_x", "pixel", "out_w", "line");
-    peel("out_y", "line", "out_h", "image");
-  } else {
-    peel("out_x", "i", "out_w", "line");
-    peel("out_y", "line", "out_h", "plane");
-    peel("k", "plane", "all_columns", "image");
-  }
+  declare_place(w, context.result.layout, "k", "all_columns", "out_h", "out_w");
   w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
   w.line(fmt::format("const index_t base = {} + {} + {} + {};", code.along(0, "image"),
                      code.along(1, "(k / columns * channels)"), code.along(2, "y0"),

@@ -55,7 +55,6 @@ class ImplicitGemm {
   enum class Form : std::uint8_t { kTaps, kRuns, kFlat, kMatrix };
 
   std::string entry_name() const;
-  TileOutput output() const;
   void declare_pixels();
   void reduction_by_taps();
   void reduction_by_runs();
@@ -92,11 +91,7 @@ class ImplicitGemm {
 };
 
 std::string ImplicitGemm::entry_name() const {
-  ir::ReductionOrder walk;
-  walk.walk = order_.walk;
-  walk.channel_tile = order_.channel_tile;
-  std::string walk_text = ir::to_string(walk);
-  walk_text = walk_text.substr(0, walk_text.find('.'));
+  const std::string walk_text = walk_name(order_);
   std::string out = form_ == Form::kMatrix
                         ? fmt::format("conv_im2col_product_{}", tile_.text())
                         : fmt::format("conv_implicit_gemm_{}x{}_{}_{}", problem_.kernel_h,
@@ -106,23 +101,6 @@ std::string ImplicitGemm::entry_name() const {
   if (split_.on) out += split_.atomic ? "_atomic" : "_split";
   out += sum_suffix(context_.kernel.contract);
   if (!split_.on && !stage_.label().empty()) out += "_" + stage_.label().substr(0, 48);
-  return out;
-}
-
-// Result axes (n, k, p, q): rows are n, p, q; the column is k.
-TileOutput ImplicitGemm::output() const {
-  std::vector<std::vector<std::int64_t>> views{
-      ir::storage_strides(context_.result.shape, context_.result.layout)};
-  for (std::size_t a = 0; a < stage_.accesses().size(); ++a)
-    views.push_back(stage_.strides(context_, a));
-  TileOutput out;
-  for (std::size_t axis : {0u, 2u, 3u}) {
-    Axis row{context_.result.shape[axis], {}};
-    for (const auto& v : views) row.strides.push_back(v[axis]);
-    out.row_axes.push_back(std::move(row));
-  }
-  out.row_axes = collapse(std::move(out.row_axes), UnitAxes::kKeep, views.size());
-  for (const auto& v : views) out.column_strides.push_back(v[1]);
   return out;
 }
 
@@ -354,11 +332,7 @@ void ImplicitGemm::reduction_of_matrix() {
 
 // matrix[group][p][pixel] = the input under position p of the walk; +0 outside the image.
 Launch ImplicitGemm::matrix_launch() const {
-  ir::ReductionOrder walk;
-  walk.walk = order_.walk;
-  walk.channel_tile = order_.channel_tile;
-  std::string walk_text = ir::to_string(walk);
-  walk_text = walk_text.substr(0, walk_text.find('.'));
+  const std::string walk_text = walk_name(order_);
   KernelBuilder builder(
       fmt::format("im2col_{}x{}_{}", problem_.kernel_h, problem_.kernel_w, walk_text),
       context_.wide({problem_.padded_elements(), matrix_elements()}));
@@ -428,7 +402,7 @@ Result<LoweredKernel> ImplicitGemm::run() {
   }
   stage_.declare(b);
   tile_kernel_.emplace(context_, b, stage_, tile_, split_,
-                       x_tile(tile_.columns_fast, channel_lanes_), output());
+                       x_tile(tile_.columns_fast, channel_lanes_), pixel_output(context_, stage_));
 
   std::string column_tile = "blockIdx.y";
   if (problem_.groups > 1) {

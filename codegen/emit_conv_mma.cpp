@@ -29,7 +29,6 @@ class ConvMma {
 
  private:
   std::string entry_name() const;
-  TileOutput output() const;
   void declare_pixels();
   void load_by_pixel();
   void load_by_word();
@@ -60,34 +59,13 @@ class ConvMma {
 };
 
 std::string ConvMma::entry_name() const {
-  ir::ReductionOrder walk;
-  walk.walk = order_.walk;
-  walk.channel_tile = order_.channel_tile;
-  std::string walk_text = ir::to_string(walk);
-  walk_text = walk_text.substr(0, walk_text.find('.'));
+  const std::string walk_text = walk_name(order_);
   std::string out = fmt::format("conv_mma_{}x{}_{}_{}", problem_.kernel_h, problem_.kernel_w,
                                 walk_text, tile_.text());
   if (problem_.groups > 1) out += "_grouped";
   if (split_.on) out += "_split";
   out += sum_suffix(context_.kernel.contract);
   if (!split_.on && !stage_.label().empty()) out += "_" + stage_.label().substr(0, 48);
-  return out;
-}
-
-// Result axes (n, k, p, q): rows are n, p, q; the column is k.
-TileOutput ConvMma::output() const {
-  std::vector<std::vector<std::int64_t>> views{
-      ir::storage_strides(context_.result.shape, context_.result.layout)};
-  for (std::size_t a = 0; a < stage_.accesses().size(); ++a)
-    views.push_back(stage_.strides(context_, a));
-  TileOutput out;
-  for (std::size_t axis : {0u, 2u, 3u}) {
-    Axis row{context_.result.shape[axis], {}};
-    for (const auto& v : views) row.strides.push_back(v[axis]);
-    out.row_axes.push_back(std::move(row));
-  }
-  out.row_axes = collapse(std::move(out.row_axes), UnitAxes::kKeep, views.size());
-  for (const auto& v : views) out.column_strides.push_back(v[1]);
   return out;
 }
 
@@ -214,7 +192,8 @@ Result<LoweredKernel> ConvMma::run() {
   b.integer("out_w", problem_.out_w);
   conv_.emplace(b, problem_);
   stage_.declare(b);
-  TileKernel kernel(context_, b, stage_, tile_, split_, XTile::kByRow, output());
+  TileKernel kernel(context_, b, stage_, tile_, split_, XTile::kByRow,
+                    pixel_output(context_, stage_));
 
   std::string column_tile = "blockIdx.y";
   if (problem_.groups > 1) {

@@ -66,19 +66,7 @@ Result<LoweredKernel> emit_conv_transpose(const KernelContext& context) {
   }
   stage.declare(builder);
   CudaWriter& w = builder.body();
-  auto peel = [&](const char* name, const char* from, const char* extent, const char* rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
-                       name));
-  };
-  if (context.result.layout == ir::Layout::kNhwc) {
-    peel("k", "i", "all_columns", "pixel");
-    peel("out_x", "pixel", "out_w", "line");
-    peel("out_y", "line", "out_h", "image");
-  } else {
-    peel("out_x", "i", "out_w", "line");
-    peel("out_y", "line", "out_h", "plane");
-    peel("k", "plane", "all_columns", "image");
-  }
+  declare_place(w, context.result.layout, "k", "all_columns", "out_h", "out_w");
   w.line("const index_t group = k / columns, first = group * channels;");
   w.line("const index_t base = image * xs_n + first * xs_c;");
   w.line("const float* filter = weights + first * ws_n + (k - group * columns) * ws_c;");

@@ -58,24 +58,10 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
   for (const Access& a : pointwise.accesses())
     views.push_back(access_strides(a, context.operands[static_cast<std::size_t>(a.operand)],
                                    context.result.shape));
-  const bool nhwc = context.result.layout == ir::Layout::kNhwc;
   const std::string channels = builder.integer("channels", context.result.shape[1]);
   const std::string out_h = builder.integer("out_h", context.result.shape[2]);
   const std::string out_w = builder.integer("out_w", context.result.shape[3]);
-  auto peel = [&](const std::string& name, const std::string& from, const std::string& extent,
-                  const std::string& rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
-                       name));
-  };
-  if (nhwc) {
-    peel("channel", "i", channels, "pixel");
-    peel("out_x", "pixel", out_w, "line");
-    peel("out_y", "line", out_h, "image");
-  } else {
-    peel("out_x", "i", out_w, "line");
-    peel("out_y", "line", out_h, "plane");
-    peel("channel", "plane", channels, "image");
-  }
+  declare_place(w, context.result.layout, "channel", channels, out_h, out_w);
   const bool x_last = x.layout == ir::Layout::kNhwc;
   auto stride = [&](const char* name, std::size_t axis) -> std::string {
     if (axis == (x_last ? 1u : 3u)) return "";

@@ -64,19 +64,7 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
   const std::string channels = builder.integer("channels", context.result.shape[1]);
   const std::string out_h = builder.integer("out_h", context.result.shape[2]);
   const std::string out_w = builder.integer("out_w", context.result.shape[3]);
-  auto peel = [&](const char* name, const char* from, const std::string& extent, const char* rest) {
-    w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
-                       name));
-  };
-  if (context.result.layout == ir::Layout::kNhwc) {
-    peel("channel", "i", channels, "pixel");
-    peel("out_x", "pixel", out_w, "line");
-    peel("out_y", "line", out_h, "image");
-  } else {
-    peel("out_x", "i", out_w, "line");
-    peel("out_y", "line", out_h, "plane");
-    peel("channel", "plane", channels, "image");
-  }
+  declare_place(w, context.result.layout, "channel", channels, out_h, out_w);
   const std::string in_h = builder.integer("in_h", x.shape[2]),
                     in_w = builder.integer("in_w", x.shape[3]);
   const auto aligned = [&](const char* scale, std::size_t axis) {

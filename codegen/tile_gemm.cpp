@@ -29,6 +29,22 @@ Split Split::of(const ir::ReductionOrder& order, std::int64_t positions) {
   return out;
 }
 
+TileOutput pixel_output(const KernelContext& context, const OutputStage& stage) {
+  std::vector<std::vector<std::int64_t>> views{
+      ir::storage_strides(context.result.shape, context.result.layout)};
+  for (std::size_t a = 0; a < stage.accesses().size(); ++a)
+    views.push_back(stage.strides(context, a));
+  TileOutput out;
+  for (std::size_t axis : {0u, 2u, 3u}) {
+    Axis row{context.result.shape[axis], {}};
+    for (const auto& v : views) row.strides.push_back(v[axis]);
+    out.row_axes.push_back(std::move(row));
+  }
+  out.row_axes = collapse(std::move(out.row_axes), UnitAxes::kKeep, views.size());
+  for (const auto& v : views) out.column_strides.push_back(v[1]);
+  return out;
+}
+
 TileKernel::TileKernel(const KernelContext& context, KernelBuilder& builder, OutputStage& stage,
                        const Tile& tile, const Split& split, XTile x_layout, TileOutput output)
     : context_(context),

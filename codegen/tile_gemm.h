@@ -55,6 +55,9 @@ struct TileOutput {
   std::vector<std::int64_t> column_strides;  // further views (operands of a product) may follow
 };
 
+// A convolution's result (n, k, p, q): rows are its pixels (n, p, q), the column is k.
+TileOutput pixel_output(const KernelContext& context, const OutputStage& stage);
+
 // How the x tile lies in shared memory. Lanes that compute run along rows when these are fast, and
 // lanes that load run along rows or positions; the tile is contiguous for both where that is
 // possible.
