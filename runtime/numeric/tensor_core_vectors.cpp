@@ -2,13 +2,12 @@
 
 #include <bit>
 #include <cmath>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <limits>
 #include <utility>
 
 #include "ir/support/half.h"
+#include "runtime/numeric/captures.h"
 
 namespace driftc::runtime {
 namespace {
@@ -58,50 +57,24 @@ Products at(Products first, std::size_t index, std::pair<float, float> product) 
 
 float of_bits(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-struct Captured {
-  const char *gpu, *arch;
-};
-constexpr Captured kCaptured[] = {
-    {"v100", "sm_70"}, {"a100", "sm_80"}, {"ada", "sm_89"}, {"h200", "sm_90"}, {"b200", "sm_100"}};
-constexpr std::pair<const char*, TcFormat> kFormats[] = {
-    {"fp16", TcFormat::kF16}, {"bf16", TcFormat::kBf16}, {"tf32", TcFormat::kTf32}};
-
-Result<void> read_captured(const std::string& path, const std::string& name, TcFormat format,
-                           std::vector<TcVectors>& out) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return {};
-  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-  auto word = [&](std::size_t i) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, bytes.data() + 4 * i, 4);
-    return value;
-  };
-  const auto damaged = input_error("captured tensor-core vectors " + path + " are damaged");
-  if (bytes.size() < 16 || word(0) != 0x31564354u || word(1) == 0 || word(1) > 64 || word(3) > 1)
-    return damaged;
-  const std::size_t k = word(1), rows = word(2), row = 2 * k + 2 + word(3);
-  if (rows > (bytes.size() - 16) / 4 / row || bytes.size() != 16 + 4 * rows * row) return damaged;
-  TcVectors f32{name, format, TcAccumulator::kF32, static_cast<int>(k), {}};
-  TcVectors f16{name, format, TcAccumulator::kF16, static_cast<int>(k), {}};
-  for (std::size_t r = 0; r < rows; ++r) {
-    const std::size_t base = 4 + r * row;
+// The outputs of one accumulator as vectors; none where they were not captured.
+void add_captured(const Capture& capture, TcAccumulator accumulator, std::vector<TcVectors>& out) {
+  const bool half = accumulator == TcAccumulator::kF16;
+  const std::vector<float>& results = half ? capture.d16 : capture.d32;
+  if (half && results.empty()) return;
+  TcVectors group{capture.file, capture.format, accumulator, capture.k, {}};
+  const auto k = static_cast<std::ptrdiff_t>(capture.k);
+  for (std::int64_t r = 0; r < capture.rows(); ++r) {
+    const auto row = static_cast<std::size_t>(r);
     TcVector v;
     v.name = "row " + std::to_string(r);
-    for (std::size_t i = 0; i < k; ++i) {
-      v.a.push_back(of_bits(word(base + i)));
-      v.b.push_back(of_bits(word(base + k + i)));
-    }
-    v.c = of_bits(word(base + 2 * k));
-    v.expected = word(base + 2 * k + 1);
-    f32.vectors.push_back(v);
-    if (word(3) == 0) continue;
-    v.c = f16_to_f32(f32_to_f16_rne(v.c));
-    v.expected = word(base + 2 * k + 2);
-    f16.vectors.push_back(std::move(v));
+    v.a.assign(capture.a.begin() + r * k, capture.a.begin() + (r + 1) * k);
+    v.b.assign(capture.b.begin() + r * k, capture.b.begin() + (r + 1) * k);
+    v.c = half ? f16_to_f32(f32_to_f16_rne(capture.c[row])) : capture.c[row];
+    v.expected = std::bit_cast<std::uint32_t>(results[row]);
+    group.vectors.push_back(std::move(v));
   }
-  out.push_back(std::move(f32));
-  if (!f16.vectors.empty()) out.push_back(std::move(f16));
-  return {};
+  out.push_back(std::move(group));
 }
 
 }  // namespace
@@ -151,12 +124,12 @@ std::vector<TcVectors> discriminating_vectors(std::string_view arch) {
 
 Result<std::vector<TcVectors>> captured_vectors(const std::string& folder, std::string_view arch) {
   std::vector<TcVectors> out;
-  for (const Captured& gpu : kCaptured) {
-    if (arch != gpu.arch) continue;
-    for (const auto& [format, tc] : kFormats) {
-      const std::string name = std::string(gpu.gpu) + "_" + format + ".bin";
-      DRIFTC_CHECK(read_captured(folder + "/" + name, name, tc, out));
-    }
+  for (const std::string& name : capture_files(arch)) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    if (!std::filesystem::exists(path)) continue;
+    DRIFTC_TRY(capture, read_capture(path));
+    add_captured(capture, TcAccumulator::kF32, out);
+    add_captured(capture, TcAccumulator::kF16, out);
   }
   return out;
 }

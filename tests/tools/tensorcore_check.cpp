@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: tensorcore_check FOLDER\n");
     return 2;
   }
-  const auto captures = runtime::study::read_captures(argv[1]);
+  const auto captures = runtime::read_captures(argv[1]);
   if (!captures.ok()) {
     fmt::print(stderr, "{}\n", captures.error().render());
     return 2;
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   std::int64_t wrong = 0, outputs = 0;
   fmt::print("  {:<16} {:<7} {:>8} {:>14} {:>12} {:>10}\n", "file", "arch", "outputs",
              "scalar model", "fast model", "mma.sync");
-  for (const runtime::study::Capture& capture : *captures) {
+  for (const runtime::Capture& capture : *captures) {
     const auto result = runtime::study::check_capture(capture, pool);
     if (!result.ok()) {
       fmt::print(stderr, "{}\n", result.error().render());

@@ -182,7 +182,7 @@ TEST_CASE("tensor core: captured outputs through the fast model and mma.sync") {
                 folder.c_str());
     return;
   }
-  const auto captures = runtime::study::read_captures(folder.string());
+  const auto captures = runtime::read_captures(folder.string());
   if (!captures.ok()) FAIL(captures.error().render());
   runtime::ThreadPool pool(1);
   for (const auto& capture : *captures) {
