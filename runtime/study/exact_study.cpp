@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 #include "ir/support/round.h"
 #include "runtime/numeric/exact.h"
@@ -17,8 +18,7 @@ bool is_f32(const ir::Graph& graph, ir::ValueId value) {
 
 class Study {
  public:
-  explicit Study(const ExactSubject& subject)
-      : subject_(subject), graph_(subject.source), needs_(graph_.value_count(), false) {
+  explicit Study(const ExactSubject& subject) : subject_(subject), graph_(subject.source) {
     collect();
   }
 
@@ -30,12 +30,13 @@ class Study {
     ExactFigures figures;
     const ir::Tensor &eager = subject_.eager.known(subject_.value),
                      &compiled = subject_.compiled.known(subject_.value);
-    figures.eager = compare::distance(eager, exact_of(subject_.eager, &figures.condition_max));
+    const ir::Tensor exact = exact_of(subject_.eager, &figures.condition_max);
+    figures.eager = compare::distance(eager, exact);
     // The same inputs: the same exact value.
     const bool same_inputs =
         std::ranges::all_of(subject_.boundary, [&](ir::ValueId v) { return same(v); });
     figures.compiled =
-        compare::distance(compiled, same_inputs ? exact_ : exact_of(subject_.compiled, nullptr));
+        compare::distance(compiled, same_inputs ? exact : exact_of(subject_.compiled, nullptr));
     if (!ir::same_bits(eager, compiled) && bounds_hold()) figures.bound = bound(same_inputs);
     return figures;
   }
@@ -44,36 +45,33 @@ class Study {
   // Nodes between the boundary and the value, in order, and the values they start from: the
   // boundary and whatever depends on constants alone.
   void collect() {
-    std::vector<bool> known(graph_.value_count(), false), inside(graph_.value_count(), false);
-    for (ir::ValueId v : subject_.boundary) known[v.index] = true;
-    std::vector<ir::ValueId> stack = {subject_.value};
+    const std::size_t count = graph_.value_count();
+    // Nodes are in topological order: backwards, what the value needs; forwards, what of that
+    // depends on the boundary.
+    std::vector<bool> depends(count, false), needed(count, false), listed(count, false);
+    for (ir::ValueId v : subject_.boundary) depends[v.index] = true;
+    needed[subject_.value.index] = true;
     std::vector<ir::NodeId> found;
-    while (!stack.empty()) {
-      const ir::ValueId v = stack.back();
-      stack.pop_back();
-      if (inside[v.index] || (known[v.index] && v.index != subject_.value.index)) continue;
-      const auto producer = graph_.value(v).producer;
-      if (!producer) continue;
-      inside[v.index] = true;
-      found.push_back(*producer);
-      for (ir::ValueId operand : graph_.node(*producer).operands) stack.push_back(operand);
+    for (std::uint32_t i = graph_.value(subject_.value).producer->index + 1; i-- > 0;) {
+      const ir::Node& node = graph_.node({i});
+      const bool given = depends[node.result.index] && node.result != subject_.value;
+      if (!needed[node.result.index] || given) continue;
+      found.push_back({i});
+      for (ir::ValueId v : node.operands) needed[v.index] = true;
     }
-    std::ranges::sort(found, {}, [](ir::NodeId id) { return id.index; });
-    // `needs_`: depends on the boundary.
-    for (ir::ValueId v : subject_.boundary) needs_[v.index] = true;
-    for (ir::NodeId id : found) {
+    for (ir::NodeId id : found | std::views::reverse) {
       const ir::Node& node = graph_.node(id);
-      if (std::ranges::any_of(node.operands, [&](ir::ValueId v) { return needs_[v.index]; })) {
-        needs_[node.result.index] = true;
-        nodes_.push_back(id);
-      }
+      if (std::ranges::none_of(node.operands, [&](ir::ValueId v) { return depends[v.index]; }))
+        continue;
+      depends[node.result.index] = true;
+      nodes_.push_back(id);
+      listed[node.result.index] = true;
     }
     for (ir::NodeId id : nodes_)
-      for (ir::ValueId v : graph_.node(id).operands)
-        if (std::ranges::none_of(
-                nodes_, [&](ir::NodeId n) { return graph_.node(n).result.index == v.index; }) &&
-            std::ranges::none_of(leaves_, [&](ir::ValueId l) { return l.index == v.index; }))
-          leaves_.push_back(v);
+      for (ir::ValueId v : graph_.node(id).operands) {
+        if (!listed[v.index]) leaves_.push_back(v);
+        listed[v.index] = true;
+      }
   }
 
   bool same(ir::ValueId v) const {
@@ -125,8 +123,7 @@ class Study {
         result = evaluate(graph_, id, operands, eager_contract(node), subject_.context);
       }
     }
-    exact_ = values[subject_.value.index];
-    return exact_;
+    return values[subject_.value.index];
   }
 
   const ir::NumericContract& contract(const Evaluator& arm, ir::NodeId id) const {
@@ -208,10 +205,10 @@ class Study {
         inherited.step(nodes_[i], operands, values[node.result.index], LocalError{});
     }
     if (!same_inputs) out.kind = compare::BoundKind::kPropagated;
-    use(errors.at(subject_.value), out);
     const ErrorTensors& total = errors.at(subject_.value);
     const ErrorTensors& came = inherited.at(subject_.value);
     if (!total.bound.defined()) return std::nullopt;
+    use(total, out);
     for (std::size_t i = 0; i < total.bound.data<double>().size(); ++i) {
       const auto at = [&](const ir::Tensor& t) { return t.defined() ? t.data<double>()[i] : 0.0; };
       const auto more = [](double& largest, double v) {
@@ -254,10 +251,8 @@ class Study {
 
   const ExactSubject& subject_;
   const ir::Graph& graph_;
-  std::vector<bool> needs_;
   std::vector<ir::NodeId> nodes_;
   std::vector<ir::ValueId> leaves_;
-  ir::Tensor exact_;  // of the last exact_of
 };
 
 }  // namespace
