@@ -3,54 +3,34 @@
 #include "runtime/cuda/cuda_executor.h"
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "frontend/npy/npy.h"
 #include "frontend/onnx/onnx.h"
 #include "frontend/report/json_text.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
+#include "tests/support/command_line.h"
 #include "tests/support/random_network.h"
 #include "tests/support/services.h"
 
 using namespace driftc;
 using frontend::Json;
 namespace cuda = runtime::cuda;
-namespace fs = std::filesystem;
 namespace study = runtime::study;
+using tests::Outcome;
 
 namespace {
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
 
 // The program with a fake driver that plays `part` (fake_cuda.cpp); `fake` is its folder.
 Outcome driftc_with(const std::string& part, const std::string& arguments,
                     const std::string& fake = "works") {
-  std::string pattern = (fs::temp_directory_path() / "driftc-cuda-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
-  const std::string shell =
-      "DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDA + fake + "':\"$DRIFTC_LIBRARY_PATH\" FAKE_CUDA='" +
-      part + "' DRIFTC_DUMP_DIR='" + folder.string() + "/dump' LC_ALL=C '" DRIFTC_BINARY "' " +
-      arguments + " >" + folder.string() + "/out 2>" + folder.string() + "/err </dev/null";
-  const int status = std::system(shell.c_str());
-  Outcome out{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "out"),
-              read(folder / "err")};
-  fs::remove_all(folder);
-  return out;
+  return tests::run_command("export DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDA + fake +
+                                "':\"$DRIFTC_LIBRARY_PATH\" FAKE_CUDA='" + part +
+                                "' DRIFTC_DUMP_DIR=$TMP/dump\ndriftc " + arguments,
+                            tests::TemporaryFolder());
 }
 
 bool has(const std::string& text, const std::string& piece) {

@@ -3,18 +3,14 @@
 #include "runtime/study/eager_plan.h"
 
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "frontend/report/json_text.h"
 #include "runtime/study/cudnn_model.h"
+#include "tests/support/command_line.h"
 #include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
 
@@ -22,36 +18,20 @@ using namespace driftc;
 using frontend::Json;
 using runtime::cuda::EngineChoice;
 using runtime::study::Difference;
+using tests::Outcome;
 namespace fs = std::filesystem;
 
 namespace {
 
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
 // `fake` is a folder below DRIFTC_FAKE_CUDNN, or "" for what is installed.
 Outcome plan(const std::string& fake, const std::string& arguments,
              const std::string& command = "eager-plan") {
-  std::string pattern = (fs::temp_directory_path() / "driftc-plan-XXXXXX").string();
-  const fs::path folder = ::mkdtemp(pattern.data());
   // The real cuDNN keeps memory of its own until the end, which a leak sanitizer would report.
-  const std::string shell =
-      (fake.empty() ? "ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 "
-                    : "DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDNN + fake + "' ") +
-      "LC_ALL=C '" DRIFTC_BINARY "' " + command + " " + arguments + " >" + folder.string() +
-      "/out 2>" + folder.string() + "/err </dev/null";
-  const int status = std::system(shell.c_str());
-  Outcome out{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(folder / "out"),
-              read(folder / "err")};
-  fs::remove_all(folder);
-  return out;
+  const std::string environment = fake.empty()
+                                      ? "ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+                                      : "DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDNN + fake + "'";
+  return tests::run_command("export " + environment + "\ndriftc " + command + " " + arguments,
+                            tests::TemporaryFolder());
 }
 
 bool have_cudnn() {
@@ -64,7 +44,8 @@ bool have_cudnn() {
 Json checked_json(const Outcome& outcome) {
   REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
   Json json = Json::parse(outcome.out);
-  const Json schema = Json::parse(read(DRIFTC_SOURCE_DIR "/docs/schema/eager-plan-1.json"));
+  const Json schema =
+      Json::parse(tests::read_file(DRIFTC_SOURCE_DIR "/docs/schema/eager-plan-1.json"));
   CHECK(tests::schema_faults(schema, json) == "");
   return json;
 }
@@ -246,7 +227,8 @@ TEST_CASE("cudnn model: a comparison says that its eager arm is a model") {
   const Outcome outcome = plan("works", arguments + "--json -", "compare");
   REQUIRE_MESSAGE(outcome.code == 0, outcome.err);
   const Json json = Json::parse(outcome.out);
-  const Json schema = Json::parse(read(DRIFTC_SOURCE_DIR "/docs/schema/compare-1.json"));
+  const Json schema =
+      Json::parse(tests::read_file(DRIFTC_SOURCE_DIR "/docs/schema/compare-1.json"));
   CHECK(tests::schema_faults(schema, json) == "");
   const Json& eager = json["arms"]["eager"];
   CHECK(eager["executor"] == "cudnn-modelled");

@@ -8,14 +8,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "frontend/report/json_text.h"
 #include "runtime/cuda/mma_vectors.h"
 #include "runtime/ptx/decode.h"
 #include "runtime/ptx/parser.h"
+#include "tests/support/command_line.h"
 #include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
 
@@ -26,11 +25,6 @@ using runtime::TcAccumulator;
 using runtime::TcFormat;
 
 namespace {
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 [[maybe_unused]] std::string output_of(const std::string& command) {
   std::string out;
@@ -49,18 +43,13 @@ bool has(const std::string& text, const std::string& piece) {
 class Pack {
  public:
   Pack() {
-    std::string pattern = (fs::temp_directory_path() / "driftc-pack-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
     const fs::path models = DRIFTC_SOURCE_DIR "/tests/models";
-    fs::create_directories(folder_ / "models");
-    fs::copy_file(models / "digits-resnet.onnx", folder_ / "models/digits-resnet.onnx");
-    fs::copy_file(models / "digits.images.npy", folder_ / "models/digits-resnet.input.npy");
+    fs::create_directories(folder() / "models");
+    fs::copy_file(models / "digits-resnet.onnx", folder() / "models/digits-resnet.onnx");
+    fs::copy_file(models / "digits.images.npy", folder() / "models/digits-resnet.input.npy");
     // What ./dev gpu-pack would have compiled: the kernels recorded with the sources.
-    fs::copy(models / "recorded-ptx", folder_ / "kernels");
+    fs::copy(models / "recorded-ptx", folder() / "kernels");
   }
-  ~Pack() { fs::remove_all(folder_); }
-  Pack(const Pack&) = delete;
-  Pack& operator=(const Pack&) = delete;
 
   struct Outcome {
     int code;
@@ -69,28 +58,29 @@ class Pack {
   };
   Outcome check(const std::string& part, const std::string& arguments,
                 const std::string& program = DRIFTC_BINARY) const {
-    const fs::path out = folder_ / "out";
+    const fs::path out = folder() / "out";
     fs::remove_all(out);
     const std::string command =
         (part == "none"
              ? "DRIFTC_LIBRARY_PATH=/nowhere "
              : "DRIFTC_LIBRARY_PATH=" DRIFTC_FAKE_CUDA "works FAKE_CUDA='" + part + "' ") +
-        "'" + program + "' gpu-check '" + folder_.string() + "' --out '" + out.string() +
+        "'" + program + "' gpu-check '" + folder().string() + "' --out '" + out.string() +
         "' --runs 1 " + arguments + " >/dev/null 2>&1";
     const int status = std::system(command.c_str());
     Outcome result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}, {}};
     REQUIRE(fs::exists(out / "gpu-check.json"));
-    result.json = Json::parse(read(out / "gpu-check.json"));
-    const Json schema = Json::parse(read(DRIFTC_SOURCE_DIR "/docs/schema/gpu-check-1.json"));
+    result.json = Json::parse(tests::read_file(out / "gpu-check.json"));
+    const Json schema =
+        Json::parse(tests::read_file(DRIFTC_SOURCE_DIR "/docs/schema/gpu-check-1.json"));
     CHECK(tests::schema_faults(schema, result.json) == "");
     for (const auto& file : fs::directory_iterator(out))
       result.files.insert(file.path().filename());
     return result;
   }
-  const fs::path& folder() const { return folder_; }
+  const fs::path& folder() const { return folder_.path(); }
 
  private:
-  fs::path folder_;
+  tests::TemporaryFolder folder_;
 };
 
 // The PTX executor runs the instruction, so that the fake driver does.
