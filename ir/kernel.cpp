@@ -117,6 +117,14 @@ int winograd_tile(Algorithm algorithm) {
   return 0;
 }
 
+ReductionOrder channel_sums(const ReductionOrder& order) {
+  ReductionOrder sums;
+  sums.arith = order.arith;
+  sums.mma = order.mma;
+  if (order.bias != BiasPoint::kNone) sums.bias = BiasPoint::kStored;
+  return sums;
+}
+
 std::string why_not(Algorithm algorithm, const Graph& graph, const Node& node) {
   if (node.op != Op::kConv2d) return fmt::format("a {} is no conv2d", info(node.op).name);
   if (winograd_tile(algorithm) == 0) {

@@ -62,6 +62,9 @@ bool supports_order(Algorithm algorithm, const ReductionOrder& order);
 
 // Outputs of a Winograd algorithm's tile along one axis; 0 for the others.
 int winograd_tile(Algorithm algorithm);
+// What a Winograd algorithm keeps of a convolution's order: sums over channels only, in its
+// arithmetic, and the bias added to the result.
+ReductionOrder channel_sums(const ReductionOrder& order);
 // Why the algorithm cannot compute `node` of `graph`, whatever its order: preconditions on the op,
 // its kernel, stride, dilation. Empty where it can. For the algorithms of a conv2d.
 std::string why_not(Algorithm algorithm, const Graph& graph, const Node& node);

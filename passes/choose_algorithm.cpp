@@ -24,12 +24,7 @@ ir::Algorithm algorithm_of(const std::string& word, bool fused) {
 // the result; a direct kernel has no slices.
 ir::ReductionOrder order_for(ir::Algorithm algorithm, const ir::ReductionOrder& order) {
   if (algorithm == ir::Algorithm::kDirect) return with_split(order, 1, ir::SplitCombine::kSerial);
-  if (ir::winograd_tile(algorithm) == 0) return order;
-  ir::ReductionOrder sums;
-  sums.arith = order.arith;
-  sums.mma = order.mma;
-  if (order.bias != ir::BiasPoint::kNone) sums.bias = ir::BiasPoint::kStored;
-  return sums;
+  return ir::winograd_tile(algorithm) == 0 ? order : ir::channel_sums(order);
 }
 
 std::string refusal(ir::Algorithm algorithm, const ir::Kernel& kernel, const ir::Node& conv) {

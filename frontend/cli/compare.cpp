@@ -198,11 +198,12 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   DRIFTC_CHECK(check_against(session->graph(), settings));
   DRIFTC_TRY(eager, choose_eager(arguments, session->model(), context.settings));
   if (eager) {
-    settings.eager_contracts = eager->contracts();
-    for (SweepPoint& point : points) point.settings.eager_contracts = settings.eager_contracts;
+    apply(*eager, settings);
+    for (SweepPoint& point : points) apply(*eager, point.settings);
   }
   if (sweep) return compare_sweep(arguments, context, *session, points, rules);
-  return compare_once(arguments, context, *session, settings, rules, eager);
+  return compare_once(arguments, context, *session, settings, rules,
+                      eager ? std::optional(eager->model) : std::nullopt);
 }
 
 }  // namespace

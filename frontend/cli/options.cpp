@@ -47,9 +47,11 @@ constexpr std::array kScheduleRows = {
               "refuse kernels whose result can change from run to run (atomics)"}};
 
 constexpr std::array kEagerRows = {
-    OptionRow{"--eager", "WHAT",
-              "interpreter (default), or cudnn:DEVICE: per convolution the precision that cuDNN "
-              "would choose on that GPU, modelled in the interpreter"},
+    OptionRow{
+        "--eager", "WHAT",
+        "interpreter (default); cudnn: convolutions by cuDNN on this machine's GPU; or "
+        "cudnn:DEVICE: per convolution the precision and algorithm that cuDNN would choose on "
+        "that GPU, modelled in the interpreter"},
     OptionRow{"--eager-precision", "P", "precision of the eager arm alone, as --precision"},
     OptionRow{"--eager-order", "ORDER",
               "summation order of the eager arm where it fits, for example rsc.fma; `declared`: "

@@ -41,7 +41,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   DRIFTC_TRY(session, Session::open(arguments, context));
   DRIFTC_CHECK(check_against(session->graph(), settings));
   DRIFTC_TRY(eager, choose_eager(arguments, session->model(), context.settings));
-  if (eager) settings.eager_contracts = eager->contracts();
+  if (eager) apply(*eager, settings);
   DRIFTC_TRY(inputs, session->inputs());
   auto outputs = run_arm(session->graph(), *inputs, arm, settings, session->services());
   session->progress().clear();

@@ -85,7 +85,9 @@ Json kernel_json(const KernelReport& kernel) {
 
 // cuDNN's choices where the arm models them: what it would run, and what of that has no model.
 Json eager_json(const PairReport& report, const CompareView& view) {
-  Json out = {{"executor", view.cudnn ? "cudnn-modelled" : "interpreter"},
+  Json out = {{"executor", !view.cudnn       ? "interpreter"
+                           : view.cudnn->ran ? "cudnn"
+                                             : "cudnn-modelled"},
               {"device", view.cudnn ? Json(view.cudnn->device) : Json(nullptr)},
               {"precision", view.cudnn ? std::string("per node") : view.eager_precision},
               {"order", report.eager_order}};

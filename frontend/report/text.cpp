@@ -357,9 +357,9 @@ std::string specials_section(const PairReport& report) {
   return out.empty() ? "" : "\nspecials\n" + out;
 }
 
-// "eager     cuDNN 9.19.0 on a100, modelled · 15 tf32 implicit_gemm, 4 f32 winograd", and what the
-// model leaves out.
-std::string modelled(const runtime::study::CudnnModel& model, const std::string& dot) {
+// "eager     cuDNN 9.19.0 on a100, modelled · 15 tf32 implicit_gemm, 4 f32 winograd", what of it is
+// assumed, and what the model leaves out.
+std::string cudnn_lines(const runtime::study::CudnnModel& model, const std::string& dot) {
   std::map<std::string, std::size_t> classes, gaps;
   for (const auto& c : model.convolutions) {
     ++classes[fmt::format("{} {}", c.answer.choice.precision, name_of(c.answer.choice.algorithm))];
@@ -370,11 +370,17 @@ std::string modelled(const runtime::study::CudnnModel& model, const std::string&
     kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", count, kind);
   for (const auto& [gap, count] : gaps)
     without += fmt::format("{}{} of {}", without.empty() ? "" : ", ", gap, count);
-  std::string out = fmt::format(
-      "eager     cuDNN {} on {}, modelled{}{}\n          known: engine, precision, algorithm; "
-      "assumed: "
-      "the order of summation\n",
-      model.cudnn_version, model.device, dot, kinds.empty() ? "no convolutions" : kinds);
+  std::string out =
+      fmt::format("eager     cuDNN {} on {}{}{}{}\n", model.cudnn_version, model.device,
+                  model.ran ? "" : ", modelled", dot, kinds.empty() ? "no convolutions" : kinds);
+  if (model.ran)
+    return out +
+           "          its results are judged, not replayed: its order of summation is not known\n";
+  const bool transformed = std::ranges::any_of(
+      model.convolutions, [](const auto& c) { return c.contract.transform.m != 0; });
+  out += fmt::format(
+      "          known: engine, precision, algorithm; assumed: the order of summation{}\n",
+      transformed ? ", Winograd tile 4x4 = F(2,3), 6x6 = F(4,3)" : "");
   if (!without.empty())
     out += fmt::format("          no model, computed directly in that precision: {}\n", without);
   return out;
@@ -392,7 +398,7 @@ std::string heading(const PairReport& report, const CompareView& view, const Tex
     out += fmt::format("input     {} {} from {}\n", shortened(input.name, kNameWidth),
                        ir::to_string(input.type), printable(input.source));
   out += view.cudnn
-             ? modelled(*view.cudnn, dot)
+             ? cudnn_lines(*view.cudnn, dot)
              : fmt::format("eager     interpreter, op by op{}order {}\n", dot, report.eager_order);
   const bool plain = view.conv_precision == "f32" && view.matmul_precision == "f32" &&
                      view.node_precision.empty() && view.eager_precision == "f32";

@@ -141,6 +141,7 @@ ir::Tensor Evaluator::computed(ir::NodeId id, const Plan& plan,
       break;
   }
   if (node.op == ir::Op::kConstant) return in_arm(node.literal->tensor());
+  if (NodeRunner* runner = recipes_[id.index].runner) return runner->run(id, operands);
   return evaluate(graph_, id, operands, contract, context_);
 }
 

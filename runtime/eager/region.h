@@ -22,10 +22,19 @@
 
 namespace driftc::runtime {
 
+// Computes nodes in place of the interpreter: a library that is part of the eager arm. What it
+// returns has the node's type; a failure it keeps for its owner and returns zeros.
+class NodeRunner {
+ public:
+  virtual ~NodeRunner() = default;
+  virtual ir::Tensor run(ir::NodeId node, std::span<const ir::Tensor> operands) = 0;
+};
+
 // How a node is computed. Nodes with equal region are computed by the same kernel.
 struct Recipe {
   ir::NumericContract contract;
   int region = 0;
+  NodeRunner* runner = nullptr;  // borrowed; then `contract` says what is known of its way
 };
 
 // Every node alone under eager's contract, with `wanted` where that order fits.

@@ -1,15 +1,19 @@
-// Eager as cuDNN would run it on a named GPU, replayed in the interpreter where no such GPU is: the
-// plan (runtime/study/eager_plan.h) as contracts of the eager arm.
+// Eager as cuDNN runs it, as contracts of the eager arm: replayed in the interpreter where no such
+// GPU is (the plan of runtime/study/eager_plan.h), or what is known of the engines that a GPU ran.
 //
 // Known, from cuDNN: the engine's precision and class of algorithm. Assumed, since cuDNN does not
 // say:
 // - TF32 operands are rounded to nearest, ties away (numerics.md 1.5: NVIDIA's libraries round
-// first);
-// - sums run in the order of eager's default (crs.fma), accumulated in f32; a tensor core's blocks
-// and an
-//   engine's tiles and split-k are not modelled;
+//   first), and tensor-core engines use the device's own mma instruction in the walk crs;
+// - other sums run in the order of eager's default (crs.fma), accumulated in f32; an engine's
+//   tiles and split-k are not modelled;
+// - the notes WINOGRAD_TILE_4x4 and _6x6 name the input tile: F(2,3) and F(4,3), filters
+//   transformed in f32;
+// - f16 and bf16 results are stored in that type, and what follows as autocast has it
+//   (ir/precision.h);
 // - the bias is a kernel of its own (PyTorch).
-// Without a model the convolution is computed directly in its precision, and named: Winograd, FFT.
+// Without a model the convolution is computed directly in its precision, and named: FFT, 13x13
+// tiles, Winograd of what F(m,3) does not fit.
 #pragma once
 
 #include <map>
@@ -29,9 +33,10 @@ struct ModelledConvolution {
 
 struct CudnnModel {
   std::string cudnn_version, device;
+  bool ran = false;  // cuDNN itself ran on the GPU; the contracts are what is known of it
   std::vector<ModelledConvolution> convolutions;  // in graph order
-  // For PairSettings::eager_contracts.
-  std::map<std::string, ir::NumericContract> contracts() const;
+  // Of every node of the graph, for PairSettings::eager_contracts.
+  std::map<std::string, ir::NumericContract> contracts;
 };
 
 // `plan` asked about one device; it is the plan of `graph`.

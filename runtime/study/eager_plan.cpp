@@ -38,15 +38,6 @@ Found problem_of(const ir::Graph& graph, const ir::Node& node, const EagerPlanSe
   return out;
 }
 
-Answer depthwise_answer(ir::DType dtype) {
-  Answer out;
-  out.depthwise_kernel = true;
-  out.choice.engine = -1;
-  out.choice.precision = std::string(ir::name_of(dtype));
-  out.choice.algorithm = cuda::Algorithm::kDirect;
-  return out;
-}
-
 std::string text(const ConvProblem& p) {
   return fmt::format("x {}, w {}, stride {}x{}, pad {}x{}, dilation {}x{}, groups {}, {}, {}",
                      ir::to_string(ir::Shape(p.x)), ir::to_string(ir::Shape(p.w)), p.stride[0],
@@ -127,6 +118,15 @@ Difference difference(const Answer& a, const Answer& b) {
     return Difference::kClass;
   if (x.engine != y.engine || a.depthwise_kernel != b.depthwise_kernel) return Difference::kEngine;
   return x.knobs == y.knobs ? Difference::kNone : Difference::kKnobs;
+}
+
+Answer depthwise_answer(ir::DType dtype) {
+  Answer out;
+  out.depthwise_kernel = true;
+  out.choice.engine = -1;
+  out.choice.precision = std::string(ir::name_of(dtype));
+  out.choice.algorithm = cuda::Algorithm::kDirect;
+  return out;
 }
 
 // PyTorch's own rule (use_cudnn_depthwise), without its table of f16 workloads that are faster on

@@ -63,6 +63,8 @@ struct EagerPlan {
 // The different convolutions of a graph, without answers; nothing is asked.
 std::vector<PlanGroup> convolution_groups(const ir::Graph& graph,
                                           const EagerPlanSettings& settings);
+// PyTorch's own kernel for such a convolution.
+Answer depthwise_answer(ir::DType dtype);
 // PyTorch's own rule for what does not go to cuDNN: depthwise in NCHW.
 bool uses_depthwise_kernel(const cuda::ConvProblem& problem);
 

@@ -16,6 +16,7 @@
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
 #include "runtime/study/cost.h"
+#include "runtime/study/cudnn_arm.h"
 #include "runtime/study/locate.h"
 #include "runtime/study/source_map.h"
 
@@ -62,6 +63,7 @@ class PairRun {
                          eager_contracts(source_, settings_.eager_order, settings_.eager_precision,
                                          settings_.eager_contracts));
     if (settings_.declared) map_.eager_recipes = map_.compiled_recipes;
+    if (settings_.cudnn != nullptr) let_cudnn_run(map_.eager_recipes, *settings_.cudnn);
     report_.kernels = arm_->kernel_reports();
     DRIFTC_TRY(mitigations, mitigation_costs(source_, compiled.graph, settings_, services_));
     report_.mitigations = std::move(mitigations);
@@ -104,7 +106,7 @@ class PairRun {
             fmt::format("running {}/{} {}", i + 1, graph.node_count(), graph.name_of(id)));
       DRIFTC_TRY(tensor, arm_->run(id));
       if (next < map_.values.size() && map_.values[next].producer == id) {
-        compare_value(next, tensor);
+        DRIFTC_CHECK(compare_value(next, tensor));
         ++next;
       }
     }
@@ -113,7 +115,7 @@ class PairRun {
     return {};
   }
 
-  void compare_value(std::size_t index, const ir::Tensor& value) {
+  Result<void> compare_value(std::size_t index, const ir::Tensor& value) {
     const Materialised& m = map_.values[index];
     eager_->know(m.source, eager_->value(m.source));
     compiled_->know(m.source, value);
@@ -127,6 +129,10 @@ class PairRun {
       node.compiled_to_reference = compare::distance(value, *reference);
     }
     judge(m, node);
+    if (settings_.cudnn != nullptr) {
+      DRIFTC_CHECK(judge_cudnn(m, node));
+      DRIFTC_CHECK(settings_.cudnn->status());
+    }
     if (node.metrics.mismatched > 0) {
       node.specials = compare::count_specials(value, eager);
       if (node.specials.accusing())
@@ -149,6 +155,7 @@ class PairRun {
     verdict_of_[m.source.index] = node.verdict;
     report_.nodes.push_back(std::move(node));
     release(index);
+    return {};
   }
 
   void release(std::size_t index) {
@@ -201,11 +208,13 @@ class PairRun {
     return largest;
   }
   bool contracts_equal(const std::vector<ir::NodeId>& nodes) const {
-    for (ir::NodeId id : nodes)
+    for (ir::NodeId id : nodes) {
+      if (map_.eager_recipes[id.index].runner != nullptr) return false;
       for (compare::ContractPart part : compare::kContractParts)
         if (compare::difference(map_.eager_recipes[id.index].contract,
                                 map_.compiled_recipes[id.index].contract, part))
           return false;
+    }
     return true;
   }
 
@@ -231,7 +240,7 @@ class PairRun {
     const bool replayed = is_replay || ir::same_bits(promised, compiled);
     if (!replayed && within_bound_of_atomics(m, promised, compiled)) {
       node.evidence = Evidence::kBounded;
-      bounded_ = true;
+      evidence_ = std::max(evidence_, node.evidence);
     } else if (!replayed) {
       node.pattern = compare::pattern_of(promised, compiled);
       node.verdict = Verdict::kUnexplained;
@@ -244,8 +253,9 @@ class PairRun {
     if (same) return;
     // Eager's way on the compiled arm's inputs: what differs from eager came in, what differs from
     // the compiled value was made here.
-    const ir::Tensor own =
-        with_recipes(m, nodes, [&](ir::NodeId id) { return map_.eager_recipes[id.index]; });
+    const ir::Tensor own = equal_inputs ? eager : with_recipes(m, nodes, [&](ir::NodeId id) {
+      return map_.eager_recipes[id.index];
+    });
     node.inherited = largest_difference(eager, own);
     node.local = largest_difference(own, compiled);
     const double input = input_difference(m);
@@ -255,6 +265,29 @@ class PairRun {
     if (!equal_inputs && !ir::same_bits(eager, own))
       rung = compare::worse(rung, name_upstream(m, node));
     if (node.verdict != Verdict::kNotCompiled) node.verdict = rung;
+  }
+
+  // What cuDNN made is not replayed: each of its convolutions behind a value that differs must be a
+  // correct result of its own operands, which says how good the evidence is.
+  Result<void> judge_cudnn(const Materialised& m, NodeReport& node) {
+    if (node.metrics.mismatched == 0 || node.verdict == Verdict::kUnexplained) return {};
+    for (const ir::NodeId id : covered(m)) {
+      if (!settings_.cudnn->runs(id)) continue;
+      std::vector<ir::Tensor> operands;
+      for (const ir::ValueId v : source_.node(id).operands)
+        operands.push_back(eager_->knows(v) ? eager_->known(v) : eager_->value(v));
+      const ir::ValueId result = source_.node(id).result;
+      const ir::Tensor made = eager_->knows(result) ? eager_->known(result) : eager_->value(result);
+      DRIFTC_TRY(judged, settings_.cudnn->judged(id, operands, made, services_));
+      node.evidence = std::max(node.evidence, judged.evidence);
+      if (judged.verdict != Verdict::kUnexplained) continue;
+      node.verdict = Verdict::kUnexplained;
+      node.evidence = Evidence::kNone;
+      node.fault = fmt::format("cuDNN's {} is no correct result of its operands in {}",
+                               source_.value(result).name, judged.precision);
+    }
+    evidence_ = std::max(evidence_, node.evidence);
+    return {};
   }
 
   // On a GPU the slices of an atomic sum meet in an order that nobody knows: any order of the same
@@ -327,6 +360,9 @@ class PairRun {
     if (rung != Verdict::kIdentical) return rung;
     // No part alone changes bits, though all together do: name them all, and the worst counts.
     rung = Verdict::kOrder;
+    if (candidates.empty() && settings_.cudnn != nullptr)
+      node.causes.push_back(
+          {CauseKind::kReductionOrder, node.name, "cuDNN's own order, which is not known"});
     for (Cause& cause : candidates) {
       rung = compare::worse(rung, compare::rung_of(cause.kind));
       cause.detail += " (only together)";
@@ -415,9 +451,7 @@ class PairRun {
         if (!known) report_.causes.push_back(cause);
       }
     }
-    report_.evidence = report_.verdict == Verdict::kUnexplained ? Evidence::kNone
-                       : bounded_                               ? Evidence::kBounded
-                                                                : Evidence::kReplayed;
+    report_.evidence = report_.verdict == Verdict::kUnexplained ? Evidence::kNone : evidence_;
     add_hidden_nodes();
     count_coverage();
     for (ir::ValueId output : source_.outputs())
@@ -433,9 +467,9 @@ class PairRun {
   // The three arms as far as they are known: eager, the compiled arm's values under its contracts,
   // f64.
   std::unique_ptr<Evaluator> eager_, compiled_, reference_;
-  std::vector<Verdict> verdict_of_;  // by source value
-  bool bounded_ = false;             // some value is only bounded, not replayed
-  std::vector<std::size_t> failed_;  // indices of report nodes whose replay failed
+  std::vector<Verdict> verdict_of_;          // by source value
+  Evidence evidence_ = Evidence::kReplayed;  // the weakest of any value
+  std::vector<std::size_t> failed_;          // indices of report nodes whose replay failed
   PairReport report_;
 };
 

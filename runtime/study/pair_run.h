@@ -24,6 +24,8 @@
 
 namespace driftc::runtime::study {
 
+class CudnnArm;
+
 struct NamedTensor {
   std::string name;
   ir::Tensor tensor;
@@ -65,6 +67,8 @@ struct PairSettings {
   // Contracts of the eager arm by the name of a source value, where they are not eager's own: an
   // eager library that picks other algorithms, orders or precisions per node.
   std::map<std::string, ir::NumericContract> eager_contracts = {};
+  // Runs the convolutions of the eager arm on a GPU; null: the interpreter does.
+  std::shared_ptr<CudnnArm> cudnn = {};
   bool deterministic = false;      // refuse kernels whose order of atomics can change
   bool check = false;              // kernels run in checked mode (ptx/machine.h)
   bool reference = true;           // run the f64 arm

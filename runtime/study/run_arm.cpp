@@ -1,6 +1,7 @@
 #include "runtime/eager/region.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
+#include "runtime/study/cudnn_arm.h"
 #include "runtime/study/source_map.h"
 
 namespace driftc::runtime::study {
@@ -24,6 +25,7 @@ std::vector<Recipe> recipes_of(const ir::Graph& source, const PairSettings& sett
   for (ir::NumericContract& contract : eager_contracts(
            source, settings.eager_order, settings.eager_precision, settings.eager_contracts))
     recipes.push_back({std::move(contract), static_cast<int>(recipes.size())});
+  if (settings.cudnn != nullptr) let_cudnn_run(recipes, *settings.cudnn);
   return recipes;
 }
 
@@ -53,8 +55,11 @@ Result<std::vector<NamedTensor>> run_arm(const ir::Graph& source,
   const EvalContext context{services.pool, settings.schedule_seed};
   if (arm == Arm::kReference)
     return interpret(source, bound, eager_recipes(source), ir::DType::kF64, context);
-  if (arm == Arm::kEager && !settings.declared)
-    return interpret(source, bound, recipes_of(source, settings), ir::DType::kF32, context);
+  if (arm == Arm::kEager && !settings.declared) {
+    auto outputs = interpret(source, bound, recipes_of(source, settings), ir::DType::kF32, context);
+    if (settings.cudnn != nullptr) DRIFTC_CHECK(settings.cudnn->status());
+    return outputs;
+  }
   DRIFTC_TRY(compiled, compile(source, settings, services));
   if (arm == Arm::kEager) {
     const SourceMap map =

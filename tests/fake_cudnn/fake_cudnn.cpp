@@ -4,11 +4,14 @@
 // A plan of the first runs on memory of the fake driver (tests/fake_cuda), whose addresses are the
 // host's: a sequential chain in c, r, s, with operands rounded to TF32 where the engine says
 // TENSOR_CORE. The script: in NCHW the ranking below, in NHWC "not supported", so that only the
-// fallback list is left. The engine that refuses to make a plan is 8.
+// fallback list is left. The engine that refuses to make a plan is 8. The environment variable
+// FAKE_CUDNN changes how sums are made: "reverse" adds the last product first, "tf32" rounds
+// operands whatever the engine says, "wrong" loses the last product of one output channel.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
@@ -78,21 +81,25 @@ void convolve(Fake* operation, bool tf32, float* xs, float* ws, float* ys) {
   const auto pad = ints(conv, kCudnn_ATTR_CONVOLUTION_PRE_PADDINGS);
   const auto dilation = ints(conv, kCudnn_ATTR_CONVOLUTION_DILATIONS);
   const std::int64_t groups = x.dims[1] / w.dims[1], rows = w.dims[0] / groups;
+  const char* set = std::getenv("FAKE_CUDNN");
+  const std::string how = set == nullptr ? "" : set;
+  tf32 |= how == "tf32";
   const auto operand = [&](float v) { return tf32 ? driftc::tf32_rna(v) : v; };
   for (std::int64_t n = 0; n < y.dims[0]; ++n)
     for (std::int64_t k = 0; k < y.dims[1]; ++k)
       for (std::int64_t p = 0; p < y.dims[2]; ++p)
         for (std::int64_t q = 0; q < y.dims[3]; ++q) {
           float sum = 0;
-          for (std::int64_t c = 0; c < w.dims[1]; ++c)
-            for (std::int64_t r = 0; r < w.dims[2]; ++r)
-              for (std::int64_t s = 0; s < w.dims[3]; ++s) {
-                const std::int64_t h = p * stride[0] - pad[0] + r * dilation[0];
-                const std::int64_t v = q * stride[1] - pad[1] + s * dilation[1];
-                const bool inside = h >= 0 && v >= 0 && h < x.dims[2] && v < x.dims[3];
-                const float a = inside ? x.at(n, k / rows * w.dims[1] + c, h, v) : 0.0f;
-                sum = std::fma(operand(a), operand(w.at(k, c, r, s)), sum);
-              }
+          const std::int64_t taps = w.dims[2] * w.dims[3], all = w.dims[1] * taps;
+          for (std::int64_t i = 0; i < all - (how == "wrong" && k == 1); ++i) {
+            const std::int64_t at = how == "reverse" ? all - 1 - i : i;
+            const std::int64_t c = at / taps, r = at % taps / w.dims[3], s = at % w.dims[3];
+            const std::int64_t h = p * stride[0] - pad[0] + r * dilation[0];
+            const std::int64_t v = q * stride[1] - pad[1] + s * dilation[1];
+            const bool inside = h >= 0 && v >= 0 && h < x.dims[2] && v < x.dims[3];
+            const float a = inside ? x.at(n, k / rows * w.dims[1] + c, h, v) : 0.0f;
+            sum = std::fma(operand(a), operand(w.at(k, c, r, s)), sum);
+          }
           y.at(n, k, p, q) = sum;
         }
 }

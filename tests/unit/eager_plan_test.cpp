@@ -194,7 +194,9 @@ graph @g(%x: f32[1,8,16,16]) {
   %tf32 = conv2d %x, %w, %b {pad=[1,1,1,1]} : f32[1,8,16,16]
   %wino = conv2d %tf32, %w {pad=[1,1,1,1]} : f32[1,8,16,16]
   %fft = conv2d %wino, %w {pad=[1,1,1,1]} : f32[1,8,16,16]
-  return %fft
+  %wide = conv2d %fft, %w {stride=[2,2], pad=[1,1,1,1]} : f32[1,8,8,8]
+  %out = relu %wide : f32[1,8,8,8]
+  return %out
 })");
   runtime::study::EagerPlan plan;
   plan.cudnn_version = "9.1.2";
@@ -210,16 +212,23 @@ graph @g(%x: f32[1,8,16,16]) {
   add("tf32", "tf32", Algorithm::kImplicitGemm, {"TENSOR_CORE"});
   add("wino", "f32", Algorithm::kWinograd, {"WINOGRAD", "WINOGRAD_TILE_6x6"});
   add("fft", "f32", Algorithm::kFft, {"FFT"});
+  add("wide", "f32", Algorithm::kWinograd, {"WINOGRAD", "WINOGRAD_TILE_4x4"});
   const auto model = cudnn_model(graph, plan, *runtime::device_profile("a100"));
   CHECK(model.device == "a100");
-  REQUIRE(model.convolutions.size() == 3);
-  const auto contracts = model.contracts();
+  REQUIRE(model.convolutions.size() == 4);
+  const auto& contracts = model.contracts;
   CHECK(to_string(contracts.at("tf32"))
-            .starts_with("{order=crs.fma+bias.stored, in=tf32:rna, acc=f32"));
+            .starts_with("{order=crs.mma(sm_80,tf32,m16n8k8,rna)+bias.stored, in=tf32:rna, "
+                         "acc=f32"));
+  CHECK(to_string(contracts.at("wino")).starts_with("{order=crs.fma, in=f32"));
+  CHECK(to_string(contracts.at("wino")).ends_with("transform=winograd4:f32}"));
+  CHECK(to_string(contracts.at("wide")).starts_with("{order=crs.fma, in=f32"));
+  CHECK(to_string(contracts.at("out")).ends_with("fold=none}"));
   CHECK(to_string(contracts.at("fft")).starts_with("{order=crs.fma, in=f32"));
   CHECK(model.convolutions[0].gap == "");
-  CHECK(model.convolutions[1].gap == "Winograd F(4,3)");
+  CHECK(model.convolutions[1].gap == "");
   CHECK(model.convolutions[2].gap == "FFT");
+  CHECK(model.convolutions[3].gap == "Winograd (its stride is 2x2, not 1)");
 }
 
 TEST_CASE("cudnn model: a comparison says that its eager arm is a model") {
@@ -250,17 +259,22 @@ TEST_CASE("cudnn model: a comparison says that its eager arm is a model") {
   CHECK(plan("works", kModel + "--eager torch", "compare").code == 2);
 }
 
-TEST_CASE("cudnn model: under the real cuDNN TF32 on a100 is a precision verdict, and none on t4") {
+TEST_CASE("cudnn model: under the real cuDNN the verdict follows from the engines' classes") {
   if (!have_cudnn()) return;
   const std::string digits =
       "'" DRIFTC_SOURCE_DIR "/tests/models/digits-resnet.onnx' --input image='" DRIFTC_SOURCE_DIR
       "/tests/models/digits.images.npy' --passes none --executor ptx --json - ";
-  const Json ampere = Json::parse(plan("", digits + "--eager cudnn:a100", "compare").out);
-  bool tf32 = false;
-  for (const Json& c : ampere["arms"]["eager"]["convolutions"]) tf32 |= c["precision"] == "tf32";
-  CHECK(ampere["verdict"] == (tf32 ? "precision" : "identical"));
-  const Json turing = Json::parse(plan("", digits + "--eager cudnn:t4", "compare").out);
-  CHECK(turing["verdict"] == "identical");
+  for (const char* device : {"a100", "t4"}) {
+    CAPTURE(device);
+    const Json json = Json::parse(plan("", digits + "--eager cudnn:" + device, "compare").out);
+    bool tf32 = false, transformed = false;
+    for (const Json& c : json["arms"]["eager"]["convolutions"]) {
+      tf32 |= c["precision"] == "tf32";
+      transformed |= c["algorithm"] == "winograd" && c["no_model"] == nullptr;
+    }
+    CHECK(json["verdict"] == (transformed ? "algorithm" : tf32 ? "precision" : "identical"));
+    if (std::string(device) == "t4") CHECK(!tf32);
+  }
 }
 
 TEST_CASE("eager plan: what the command line refuses") {
