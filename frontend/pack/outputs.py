@@ -1,6 +1,6 @@
 """PyTorch's outputs of the packed networks, eager and compiled, for `driftc judge`.
 
-usage: outputs.py PACK OUT      exit 3: no PyTorch, or it has no GPU
+usage: outputs.py PACK OUT [DEVICE]      DEVICE: cuda (default) or cpu; exit 3: no PyTorch, or it has no GPU
 """
 import json
 import sys
@@ -83,20 +83,21 @@ def module(torch, graph, flat, device):
 
 def main():
     pack, out = sys.argv[1:3]
+    device = sys.argv[3] if len(sys.argv) > 3 else "cuda"
     try:
         import numpy
         import torch
     except ImportError:
         return 3
-    if not torch.cuda.is_available():
+    if device == "cuda" and not torch.cuda.is_available():
         return 3
     for name in ("resnet20-cifar10", "rfb-320"):
         try:
             graph, flat, data = load(pack, name)
         except FileNotFoundError:
             continue
-        network = module(torch, graph, flat, "cuda")
-        x = torch.from_numpy(data).cuda()
+        network = module(torch, graph, flat, device)
+        x = torch.from_numpy(data).to(device)
         with torch.no_grad():
             arms = {"eager": network(x), "compiled": torch.compile(network)(x)}
         for arm, results in arms.items():
