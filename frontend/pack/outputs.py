@@ -103,7 +103,8 @@ def main():
         for arm, results in arms.items():
             for output, result in zip(graph["outputs"], results):
                 numpy.save(f"{out}/torch-{name}-{arm}-{output}.npy", result.float().cpu().numpy())
-    print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}", file=sys.stderr)
+    cudnn = f", cuDNN {torch.backends.cudnn.version()}" if device == "cuda" else ""
+    print(f"PyTorch {torch.__version__}{cudnn}", file=sys.stderr)
     return 0
 
 
