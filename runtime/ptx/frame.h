@@ -141,7 +141,12 @@ struct Frame {
 
 // Functions of the best instruction set of this machine, by Op (regions apart).
 const ExecFn* plain_functions();
-ExecFn memory_function(Op op);
+// kLoad and kStore, by the memory they reach: any host address, shared memory, local memory.
+ExecFn host_function(Op op);
+ExecFn shared_function(Op op);
+ExecFn local_function(Op op);
+// Parameters, atomics and what a warp exchanges; null for barriers and regions, which have none.
+ExecFn warp_function(Op op);
 // kMma and kLoadMatrix.
 ExecFn mma_function(Op op);
 // False when an address is out of range or misaligned: the caller then runs the fallback, which
