@@ -226,10 +226,16 @@ class Worker {
     first_ = all;
   }
 
-  // A region runs in its plain form, so that every access of it is seen.
+  // Every access is seen before it is made.
   void checked(const BoundInst& in) {
     if (f_.fault.kind != FaultKind::kNone) return;
     if (in.region) {
+      const bool fused = !partial_ && f_.lanes % kGroupLanes == 0 && checker_->region(in);
+      if (fused) {
+        const bool ran = run_region_(*in.region, f_, first_, last_);
+        DRIFTC_ASSERT(ran, "a region refused good addresses");
+        return;
+      }
       for (const BoundInst& i : in.region->fallback) checked(i);
       return;
     }

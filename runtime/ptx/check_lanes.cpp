@@ -1,0 +1,135 @@
+#include "runtime/ptx/check_lanes.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/ptx/check_lanes.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)  // see exec_plain.cpp
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace driftc::runtime::ptx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using s32 = std::int32_t;
+using u64 = std::uint64_t;
+using s64 = std::int64_t;
+template <class T>
+using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
+
+constexpr u32 kAll = 0xFFFF;
+
+// S orders as the addresses do: shared ones are signed, and no host address has its top bit set
+// unless it is wrong, which the extent then shows.
+template <class S>
+HWY_INLINE LaneExtent extent(const S* addresses, const u16* masks, u32 first, u32 last) {
+  const Tag<S> d;
+  auto low = hn::Set(d, std::numeric_limits<S>::max());
+  auto high = hn::Set(d, std::numeric_limits<S>::min());
+  auto bits = hn::Zero(d);
+  LaneExtent odd{std::numeric_limits<s64>::max(), std::numeric_limits<s64>::min(), 0};
+  for (u32 g = first; g < last; ++g) {
+    const S* a = addresses + std::size_t{g} * kGroupLanes;
+    if (masks[g] == kAll) {
+      for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+        const auto v = hn::Load(d, a + k);
+        low = hn::IfThenElse(hn::Lt(v, low), v, low);
+        high = hn::IfThenElse(hn::Lt(high, v), v, high);
+        bits = hn::Or(bits, v);
+      }
+      continue;
+    }
+    for (u32 rest = masks[g]; rest; rest &= rest - 1) {
+      const S v = a[std::countr_zero(rest)];
+      odd.low = std::min<s64>(odd.low, v);
+      odd.high = std::max<s64>(odd.high, v);
+      odd.bits |= static_cast<u64>(v);
+    }
+  }
+  HWY_ALIGN S lows[64 / sizeof(S)], highs[64 / sizeof(S)], all[64 / sizeof(S)];
+  hn::Store(low, d, lows);
+  hn::Store(high, d, highs);
+  hn::Store(bits, d, all);
+  bool any = odd.low <= odd.high;
+  for (std::size_t k = 0; k < hn::Lanes(d); ++k) {
+    if (lows[k] > highs[k]) continue;  // no whole group
+    odd.low = any ? std::min<s64>(odd.low, lows[k]) : s64{lows[k]};
+    odd.high = any ? std::max<s64>(odd.high, highs[k]) : s64{highs[k]};
+    odd.bits |= static_cast<u64>(all[k]);
+    any = true;
+  }
+  return odd;
+}
+LaneExtent Extent32(const u32* a, const u16* masks, u32 first, u32 last) {
+  return extent(reinterpret_cast<const s32*>(a), masks, first, last);
+}
+LaneExtent Extent64(const u64* a, const u16* masks, u32 first, u32 last) {
+  return extent(reinterpret_cast<const s64*>(a), masks, first, last);
+}
+
+// Stamps are compared as signed numbers, all moved by 2^31.
+HWY_INLINE s32 moved(u32 v) { return static_cast<s32>(v ^ 0x80000000u); }
+
+bool Within(const u32* stamps, std::size_t count, u32 low, u32 high) {
+  const Tag<s32> d;
+  const auto flip = hn::Set(d, std::numeric_limits<s32>::min());
+  const auto least = hn::Set(d, moved(low)), end = hn::Set(d, moved(high));
+  const std::size_t step = hn::Lanes(d);
+  const auto* p = reinterpret_cast<const s32*>(stamps);
+  std::size_t i = 0;
+  auto bad = hn::Lt(hn::Zero(d), hn::Zero(d));
+  for (; i + step <= count; i += step) {
+    const auto v = hn::Xor(hn::LoadU(d, p + i), flip);
+    bad = hn::Or(bad, hn::Or(hn::Lt(v, least), hn::Not(hn::Lt(v, end))));
+  }
+  if (!hn::AllFalse(d, bad)) return false;
+  for (; i < count; ++i)
+    if (stamps[i] < low || stamps[i] >= high) return false;
+  return true;
+}
+
+bool InLine(const u32* a, u32 step) {
+  bool same = true;
+  for (u32 j = 0; j < kGroupLanes; ++j) same &= a[j] == a[0] + j * step;
+  return same;
+}
+bool InLine64(const u64* a, u64 step) {
+  bool same = true;
+  for (u32 j = 0; j < kGroupLanes; ++j) same &= a[j] == a[0] + j * step;
+  return same;
+}
+
+bool Stamp(u32* stamps, int log_each, u32 first_lane, u32 now) {
+  const std::size_t count = std::size_t{kGroupLanes} << log_each;
+  if (!Within(stamps, count, 0, now)) return false;
+  for (std::size_t i = 0; i < count; ++i)
+    stamps[i] = now | (first_lane + static_cast<u32>(i >> log_each));
+  return true;
+}
+
+const LaneFunctions* Functions() {
+  static constexpr LaneFunctions kFunctions = {&Extent32, &Extent64, &Within,
+                                               &InLine,   &InLine64, &Stamp};
+  return &kFunctions;
+}
+
+}  // namespace
+}  // namespace driftc::runtime::ptx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace driftc::runtime::ptx {
+HWY_EXPORT(Functions);
+const LaneFunctions& lane_functions() {
+  static const LaneFunctions& functions = *HWY_DYNAMIC_DISPATCH(Functions)();
+  return functions;
+}
+}  // namespace driftc::runtime::ptx
+#endif
