@@ -46,10 +46,6 @@ class Allocator {
   void run() {
     number_crossing();
     liveness();
-    // What is alive where the kernel begins is read on some path that has not written it.
-    const std::uint64_t* const begin = in_->row(0);
-    program_.registers_written =
-        std::all_of(begin, begin + in_->words(), [](std::uint64_t w) { return w == 0; });
     for (std::size_t b = 0; b < code_.blocks.size(); ++b)
       for (std::size_t d = 0; d < sparse_.size(); ++d)
         if (Bits::test(out_->row(b), d)) code_.blocks[b].live_out.push_back(sparse_[d]);

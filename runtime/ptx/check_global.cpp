@@ -94,7 +94,7 @@ bool GlobalShadow::whole(const BoundInst& in, const AccessLanes& lanes, std::uin
   std::uint8_t* const flags = written + offset - buffer_->begin;
   for (std::uint32_t g = lanes.first; g < lanes.last; ++g) {
     const std::uint64_t* const row = a + (in.src[0].mask & (g * kGroupLanes));
-    if (in.src[0].mask != 0 && lanes.masks[g] == kAllLanes && lanes_.in_line64(row, bytes)) {
+    if (in.src[0].mask != 0 && lanes.masks[g] == kAllLanes && lanes_.in_line(row, bytes)) {
       if (how == Access::kWrite)
         std::memset(flags + row[0], 1, std::size_t{bytes} * kGroupLanes);
       else if (!all_written(flags + row[0], std::size_t{bytes} * kGroupLanes))

@@ -95,28 +95,55 @@ bool Within(const u32* stamps, std::size_t count, u32 low, u32 high) {
   return true;
 }
 
-bool InLine(const u32* a, u32 step) {
+template <class T>
+HWY_INLINE bool in_line(const T* a, T step) {
+  const Tag<T> d;
+  const T first = a[0];
   bool same = true;
-  for (u32 j = 0; j < kGroupLanes; ++j) same &= a[j] == a[0] + j * step;
+  for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+    // Steps are powers of two, which a shift multiplies by on every target.
+    const auto expected =
+        hn::Add(hn::Set(d, first),
+                hn::ShiftLeftSame(hn::Iota(d, static_cast<T>(k)), std::countr_zero(step)));
+    same &= hn::AllTrue(d, hn::Eq(hn::Load(d, a + k), expected));
+  }
   return same;
 }
-bool InLine64(const u64* a, u64 step) {
-  bool same = true;
-  for (u32 j = 0; j < kGroupLanes; ++j) same &= a[j] == a[0] + j * step;
-  return same;
+bool InLine(const u64* a, u64 step) { return in_line(a, step); }
+
+HWY_INLINE bool all_below(const u32* stamps, std::size_t count, u32 now) {
+  const Tag<s32> d;
+  const auto flip = hn::Set(d, std::numeric_limits<s32>::min());
+  const auto end = hn::Set(d, moved(now));
+  bool below = true;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, reinterpret_cast<const s32*>(stamps) + i);
+    below &= hn::AllTrue(d, hn::Lt(hn::Xor(v, flip), end));
+  }
+  return below;
 }
 
-bool Stamp(u32* stamps, int log_each, u32 first_lane, u32 now) {
+u32 StampRows(u32* stamps, const u32* addresses, const u16* masks, u32 first, u32 last, s64 offset,
+              u32 shift, u32 log_each, u32 now) {
+  const Tag<u32> d;
   const std::size_t count = std::size_t{kGroupLanes} << log_each;
-  if (!Within(stamps, count, 0, now)) return false;
-  for (std::size_t i = 0; i < count; ++i)
-    stamps[i] = now | (first_lane + static_cast<u32>(i >> log_each));
-  return true;
+  for (u32 g = first; g < last; ++g) {
+    const u32* const a = addresses + std::size_t{g} * kGroupLanes;
+    if (masks[g] != kAll || !in_line(a, u32{1} << (shift + log_each))) return g;
+    u32* const row = stamps + (static_cast<u64>(s64{static_cast<s32>(a[0])} + offset) >> shift);
+    if (!all_below(row, count, now)) return g;
+    const auto base = hn::Set(d, now | g * kGroupLanes);  // the threads of a group differ below
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const auto lane =
+          hn::ShiftRightSame(hn::Iota(d, static_cast<u32>(i)), static_cast<int>(log_each));
+      hn::StoreU(hn::Or(base, lane), d, row + i);
+    }
+  }
+  return last;
 }
 
 const LaneFunctions* Functions() {
-  static constexpr LaneFunctions kFunctions = {&Extent32, &Extent64, &Within,
-                                               &InLine,   &InLine64, &Stamp};
+  static constexpr LaneFunctions kFunctions = {&Extent32, &Extent64, &Within, &InLine, &StampRows};
   return &kFunctions;
 }
 

@@ -27,11 +27,15 @@ struct LaneFunctions {
   bool (*within)(const std::uint32_t* stamps, std::size_t count, std::uint32_t low,
                  std::uint32_t high);
   // Whether 16 addresses follow each other by `step`.
-  bool (*in_line)(const std::uint32_t* addresses, std::uint32_t step);
-  bool (*in_line64)(const std::uint64_t* addresses, std::uint64_t step);
-  // When all of stamps[0, 16 << log_each) are below `now`: makes them now | lane, where `lane`
-  // counts on from `first_lane` every 1 << log_each stamps. Otherwise false, and nothing changes.
-  bool (*stamp)(std::uint32_t* stamps, int log_each, std::uint32_t first_lane, std::uint32_t now);
+  bool (*in_line)(const std::uint64_t* addresses, std::uint64_t step);
+  // Writes of 1 << log_each stamps by each lane of the groups [first, last), lane 0 of group 0
+  // being thread 0, at stamps[(address + offset) >> shift]. As long as all 16 lanes of a group are
+  // active and in line, and all of their stamps are below `now`: those become now | thread. Returns
+  // the first group of which that is not so (unchanged), or `last`.
+  std::uint32_t (*stamp_rows)(std::uint32_t* stamps, const std::uint32_t* addresses,
+                              const std::uint16_t* masks, std::uint32_t first, std::uint32_t last,
+                              std::int64_t offset, std::uint32_t shift, std::uint32_t log_each,
+                              std::uint32_t now);
 };
 
 // Of the best instruction set of this machine.

@@ -306,9 +306,6 @@ bool SharedShadow::write_group(const BoundInst& in, std::uint32_t g, std::uint32
   auto element = [&](std::uint32_t j) {
     return static_cast<std::size_t>(wrapped(a[j]) + in.imm) >> element_shift_;
   };
-  if (mask == kAllLanes && lanes_.in_line(a, bytes) &&
-      lanes_.stamp(written_.data() + element(0), std::countr_zero(each), g * kGroupLanes, now()))
-    return true;
   for (std::uint32_t rest = mask; rest; rest &= rest - 1) {
     const auto j = static_cast<std::uint32_t>(std::countr_zero(rest));
     std::uint32_t* const w = written_.data() + element(j);
@@ -333,7 +330,12 @@ void SharedShadow::write(const BoundInst& in, const AccessLanes& lanes, std::uin
     break;
   }
   if (stamped_) return one_by_one(in, lanes, bytes, Access::kWrite);
+  const auto log_each = static_cast<std::uint32_t>(std::countr_zero(bytes >> element_shift_));
   for (std::uint32_t g = lanes.first; g < lanes.last; ++g) {
+    if (in.src[0].mask != 0)
+      g = lanes_.stamp_rows(written_.data(), row(in), lanes.masks, g, lanes.last, in.imm,
+                            element_shift_, log_each, now());
+    if (g == lanes.last) return;
     if (lanes.masks[g] == 0 || write_group(in, g, lanes.masks[g], bytes)) continue;
     AccessLanes group;
     group.masks[g] = lanes.masks[g];
