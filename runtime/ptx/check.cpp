@@ -216,7 +216,7 @@ bool Checker::region(const BoundInst& in) {
   if (track_registers_)
     for (Reg r : region.inputs)
       if (!all_defined_[r]) return false;
-  if (!shared_.region(region, *in.region)) return false;
+  if (!shared_.region(*in.region)) return false;
   if (track_registers_)
     for (Reg r : region.outputs) all_defined_[r] = 1;
   return true;

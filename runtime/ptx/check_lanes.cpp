@@ -154,9 +154,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace driftc::runtime::ptx {
 HWY_EXPORT(Functions);
-const LaneFunctions& lane_functions() {
-  static const LaneFunctions& functions = *HWY_DYNAMIC_DISPATCH(Functions)();
-  return functions;
-}
+const LaneFunctions& lane_functions() { return *HWY_DYNAMIC_DISPATCH(Functions)(); }
 }  // namespace driftc::runtime::ptx
 #endif

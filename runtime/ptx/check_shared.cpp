@@ -205,19 +205,17 @@ void SharedShadow::make_stamps() {
                     read.same, masks_[read.masks + (g - read.first)], g, read.bytes);
       continue;
     }
-    for (const BoundInst& load : read.bound->fallback) {
+    const std::vector<LoadBase>& bases = bases_of(*read.region);
+    for (const BoundInst& load : read.region->fallback) {
       if (load.inst->op != Op::kLoad) continue;
-      std::size_t at = read.addresses;
-      for (const Region::Base& base : read.region->bases) {
-        if (!base.is_address) continue;
-        if (base.reg == load.inst->src[0]) {
-          for (std::uint32_t g = 0; g < frame_.groups; ++g)
-            stamp_group(load, addresses_.data() + at + std::size_t{g} * kGroupLanes, false,
-                        kAllLanes, g, std::uint32_t{load.memory.bytes} * load.memory.count);
-          break;
-        }
-        at += std::size_t{frame_.groups} * kGroupLanes;
-      }
+      const auto base = std::find_if(bases.begin(), bases.end(),
+                                     [&](const LoadBase& b) { return b.reg == load.inst->src[0]; });
+      const std::uint32_t* const a =
+          addresses_.data() + read.addresses +
+          static_cast<std::size_t>(base - bases.begin()) * frame_.groups * kGroupLanes;
+      for (std::uint32_t g = 0; g < frame_.groups; ++g)
+        stamp_group(load, a + std::size_t{g} * kGroupLanes, false, kAllLanes, g,
+                    std::uint32_t{load.memory.bytes} * load.memory.count);
     }
   }
   stamped_ = stamped_ || !pending_.empty();
@@ -356,10 +354,27 @@ void SharedShadow::access(const BoundInst& in, const AccessLanes& lanes, std::ui
 
 // ---- regions
 
-// Every operand of a base was written before this interval. For tiles with gaps between what is
-// read: the words that lanes read at one offset, as runs.
-bool SharedShadow::clean_operands(const Region& region, const BoundRegion::Base& base,
-                                  const LaneExtent& extent) {
+const std::vector<SharedShadow::LoadBase>& SharedShadow::bases_of(const BoundRegion& region) {
+  const auto [at, fresh] = bases_.try_emplace(&region);
+  std::vector<LoadBase>& bases = at->second;
+  if (!fresh) return bases;
+  for (const BoundInst& load : region.fallback) {
+    if (load.inst->op != Op::kLoad) continue;
+    auto base = std::find_if(bases.begin(), bases.end(),
+                             [&](const LoadBase& b) { return b.reg == load.inst->src[0]; });
+    if (base == bases.end()) base = bases.insert(bases.end(), {load.inst->src[0], load.src[0], {}});
+    for (int e = 0; e < load.memory.count; ++e) base->offsets.push_back(load.imm + 4 * e);
+  }
+  for (LoadBase& base : bases) {
+    std::sort(base.offsets.begin(), base.offsets.end());
+    base.offsets.erase(std::unique(base.offsets.begin(), base.offsets.end()), base.offsets.end());
+  }
+  return bases;
+}
+
+// Everything loaded from a base was written before this interval. For tiles with gaps between what
+// is read: the words that lanes read at one offset, as runs.
+bool SharedShadow::clean_loads(const LoadBase& base, const LaneExtent& extent) {
   const auto* a = reinterpret_cast<const std::uint32_t*>(frame_.regs + base.place.offset);
   const std::size_t words = static_cast<std::size_t>(extent.high - extent.low) / 4 + 1;
   footprint_.assign((words + 63) / 64, 0);
@@ -376,18 +391,16 @@ bool SharedShadow::clean_operands(const Region& region, const BoundRegion::Base&
     }
     std::size_t end = begin + 1;
     while (end < words && marked(end)) ++end;
-    for (std::uint32_t o : *base.operands) {
-      const std::int64_t low = extent.low + region.operands[o].offset;
-      if (!clean(low + static_cast<std::int64_t>(4 * begin),
-                 low + static_cast<std::int64_t>(4 * end)))
+    for (const std::int64_t offset : base.offsets)
+      if (!clean(extent.low + offset + static_cast<std::int64_t>(4 * begin),
+                 extent.low + offset + static_cast<std::int64_t>(4 * end)))
         return false;
-    }
     begin = end;
   }
   return true;
 }
 
-bool SharedShadow::region(const Region& region, const BoundRegion& bound) {
+bool SharedShadow::region(const BoundRegion& region) {
   if (all_stamped_) return false;
   if (addresses_.size() > kMaxPending) make_stamps();
   const std::size_t ranges = pending_ranges_.size(), addresses = addresses_.size();
@@ -396,16 +409,19 @@ bool SharedShadow::region(const Region& region, const BoundRegion& bound) {
     addresses_.resize(addresses);
     return false;
   };
-  for (const BoundRegion::Base& base : bound.bases) {
-    if (!base.is_address) continue;
+  for (const LoadBase& base : bases_of(region)) {
     const auto* a = reinterpret_cast<const std::uint32_t*>(frame_.regs + base.place.offset);
     LaneExtent e{wrapped(a[0]), wrapped(a[0]), a[0]};
     if (base.place.mask != 0) e = lanes_.extent32(a, kAllGroups.data(), 0, frame_.groups);
-    const Range range = {e.low + base.min_offset, e.high + base.max_offset + 4};
-    if (range.low < 0 || range.high > std::int64_t{frame_.shared_bytes} ||
-        ((e.bits | base.offset_bits) & 3) != 0)
-      return refuse();
-    if (!clean(range.low, range.high) && !clean_operands(region, base, e)) return refuse();
+    const Range range = {e.low + base.offsets.front(), e.high + base.offsets.back() + 4};
+    if (range.low < 0 || range.high > std::int64_t{frame_.shared_bytes}) return refuse();
+    // Vectors must be aligned as a whole, which the executor of regions does not ask for.
+    for (const BoundInst& load : region.fallback)
+      if (load.inst->op == Op::kLoad && load.inst->src[0] == base.reg &&
+          ((e.bits | static_cast<std::uint64_t>(load.imm)) &
+           (std::uint64_t{load.memory.bytes} * load.memory.count - 1)) != 0)
+        return refuse();
+    if (!clean(range.low, range.high) && !clean_loads(base, e)) return refuse();
     pending_ranges_.push_back(range);
     const std::size_t lanes = std::size_t{frame_.groups} * kGroupLanes;
     if (base.place.mask == 0)
@@ -415,7 +431,6 @@ bool SharedShadow::region(const Region& region, const BoundRegion& bound) {
   }
   PendingRead read;
   read.region = &region;
-  read.bound = &bound;
   read.addresses = addresses;
   pending_.push_back(read);
   return true;

@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/ptx/check_faults.h"
@@ -37,19 +38,24 @@ class SharedShadow {
   // A region, about to run with all threads of the block. True: its loads are in bounds, aligned,
   // of memory that was written before the last barrier, and noted. False: they have to be looked at
   // one by one, and nothing was noted.
-  bool region(const Region& region, const BoundRegion& bound);
+  bool region(const BoundRegion& region);
 
  private:
   // Reads that have no stamps yet: of an instruction, or of the loads of a region.
   struct PendingRead {
     const BoundInst* in = nullptr;
-    const Region* region = nullptr;
-    const BoundRegion* bound = nullptr;
+    const BoundRegion* region = nullptr;
     std::uint32_t bytes = 0;    // of each lane
     std::size_t addresses = 0;  // in addresses_: of all lanes, for each base of a region; or one
     std::size_t masks = 0;      // in masks_, one per group in [first, last)
     std::uint32_t first = 0, last = 0;
     bool same = false;  // one address for all lanes
+  };
+  // An address register of the loads of a region, and all that is loaded from it.
+  struct LoadBase {
+    Reg reg = kNoReg;
+    Place place;
+    std::vector<std::int64_t> offsets;  // of elements of 4 bytes; ascending, none twice
   };
   struct Range {  // bytes [low, high)
     std::int64_t low = 0, high = 0;
@@ -63,7 +69,8 @@ class SharedShadow {
   void one_by_one(const BoundInst& in, const AccessLanes& lanes, std::uint32_t bytes, Access how);
   bool clean(std::int64_t low, std::int64_t high) const;
   bool clean_lanes(const BoundInst& in, const AccessLanes& lanes, std::uint32_t bytes) const;
-  bool clean_operands(const Region& region, const BoundRegion::Base& base, const LaneExtent& lanes);
+  const std::vector<LoadBase>& bases_of(const BoundRegion& region);
+  bool clean_loads(const LoadBase& base, const LaneExtent& extent);
   bool write_group(const BoundInst& in, std::uint32_t g, std::uint32_t mask, std::uint32_t bytes);
   void check_read(const BoundInst& in, std::uint32_t lane, std::uint32_t element,
                   std::uint32_t bytes);
@@ -92,7 +99,8 @@ class SharedShadow {
   std::vector<std::uint16_t> masks_;
   std::vector<Range> pending_ranges_;
   bool stamped_ = false;
-  std::vector<std::uint64_t> footprint_;  // scratch of clean_operands
+  std::unordered_map<const BoundRegion*, std::vector<LoadBase>> bases_;
+  std::vector<std::uint64_t> footprint_;  // scratch of clean_loads
 };
 
 }  // namespace driftc::runtime::ptx

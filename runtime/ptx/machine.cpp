@@ -493,8 +493,10 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
   if (ordered || pool.threads() == 1) {
     run_range(0, blocks, 0);
   } else {
-    std::uint64_t chunk =
-        std::max<std::uint64_t>(1, blocks / (static_cast<std::uint64_t>(pool.threads()) * 8));
+    // Short blocks (0.1 us for an elementwise kernel) go in chunks, yet so small ones that the last
+    // chunk leaves no thread idle for long.
+    const std::uint64_t chunk =
+        std::max<std::uint64_t>(1, blocks / (static_cast<std::uint64_t>(pool.threads()) * 32));
     std::uint64_t chunks = (blocks + chunk - 1) / chunk;
     pool.parallel_for(chunks, [&](std::size_t c, int worker) {
       run_range(c * chunk, std::min(blocks, (c + 1) * chunk), worker);
