@@ -1,9 +1,11 @@
 // The PTX executor against oneDNN. Names: LAYER/onednn; LAYER/ptx-crs.fma and so on: the kernel
 // that driftc emits for the layer with its default schedule, on the best path, or with another
-// order, path or schedule; LAYER/ptx-friendly: a kernel written for the executor;
-// LAYER/ROW-checked: ROW in checked mode, and its peer is ROW. ptx-load/...: from PTX text to the
-// first instruction. `./dev bench --ratio LAYER` prints the quotient of the layer's first row,
-// `conv3x3-64-56` being the layer of the project's figure.
+// order, path or schedule; LAYER/ptx-friendly: a kernel written for the executor.
+// LAYER/ptx-checked and LAYER/ptx-2-threads: the first row's kernel in checked mode, on two
+// threads; their peer is that row. ptx-load/...: from PTX text to the first instruction.
+// ptx-growing/...: one layer at growing sizes, for the time per multiply-add. `./dev bench --ratio
+// LAYER` prints the quotient of the layer's first row, `conv3x3-64-56` being the layer of the
+// project's figure.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -248,7 +250,7 @@ void layer(const std::string& name, const PeerConv& shape,
     }
     if (text == "checked") {
       other.check = true;
-      add((matmul ? "ptx-matmul" : "ptx-crs.fma") + std::string("-checked"), other);
+      add("ptx-checked", other);
       continue;
     }
     add("ptx-" + std::string(row), other);
@@ -269,6 +271,10 @@ const bool kRegistered = [] {
   layer("conv3x3-strided", kStrided, {"rsc.fma"});
   layer("conv3x3-dilated", kDilated, {"rsc.fma"});
   layer("conv3x3-ragged", kRagged, {"rsc.fma", "checked"});
+  for (const auto& [name, shape] : kGrowing)
+    benchmark::RegisterBenchmark(
+        (std::string("ptx-growing/") + name).c_str(),
+        [shape = shape](benchmark::State& state) { run_emitted(state, shape, Form{}); });
   for (const auto& [name, shape, order] :
        {std::tuple{"mma-tf32", k64x56, "mma(sm_90,tf32,m16n8k8,rna)"},
         std::tuple{"mma-f16", k64x56, "mma(sm_90,f16,m16n8k16)"},
@@ -285,7 +291,7 @@ const bool kRegistered = [] {
             run_emitted(state, shape, form);
           });
     benchmark::RegisterBenchmark(
-        (std::string(name) + "/ptx-crs." + order + "-checked").c_str(),
+        (std::string(name) + "/ptx-checked").c_str(),
         [shape = shape, text = std::string("crs.") + order](benchmark::State& state) {
           Form form;
           form.order = text.c_str();
