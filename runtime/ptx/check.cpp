@@ -15,6 +15,7 @@ Checker::Checker(const ProgramCode& program, const Frame& frame)
       frame_(frame),
       groups_(frame.groups),
       track_registers_(!program.registers_written),
+      faults_(frame),
       shared_(program, frame, faults_),
       global_(program, frame, shared_, faults_) {
   full_.assign(groups_, 0);
@@ -140,7 +141,7 @@ void Checker::require(Reg r, const BoundInst& in, std::uint32_t g, std::uint32_t
                       Access how) {
   if (!track_registers_ || all_defined_[r]) return;
   if (const std::uint32_t bad = lanes & ~defined_in(r, g))
-    faults_.report(FaultKind::kUndefinedRegister, in.inst,
+    faults_.report(FaultKind::kUndefinedRegister, in,
                    g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(bad)), 0, 0, how);
 }
 
@@ -148,9 +149,8 @@ bool Checker::branch(Reg condition, const Inst& at, std::uint32_t first, std::ui
   if (condition == kNoReg || !track_registers_ || all_defined_[condition]) return true;
   for (std::uint32_t g = first; g < last; ++g)
     if (const std::uint32_t bad = frame_.active[g] & ~defined_in(condition, g)) {
-      faults_.report(FaultKind::kUndefinedRegister, &at,
-                     g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(bad)), 0, 0,
-                     Access::kRead);
+      faults_.report(FaultKind::kUndefinedRegister, at,
+                     g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(bad)));
       return false;
     }
   return true;

@@ -1,6 +1,7 @@
 // What checked mode has found in a block. Private to runtime/ptx.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,21 +19,37 @@ inline constexpr std::uint32_t kThreadMask = (1u << kThreadBits) - 1;
 // In the order found, one per kind and instruction.
 class FaultList {
  public:
+  explicit FaultList(const Frame& frame) : frame_(frame) {}
+
   void clear() { faults_.clear(); }
   std::span<const Fault> all() const { return faults_; }
 
-  void report(FaultKind kind, const Inst* inst, std::uint32_t lane, std::uint64_t address,
+  // `in` is about to run.
+  void report(FaultKind kind, const BoundInst& in, std::uint32_t lane, std::uint64_t address,
               std::uint32_t bytes, Access how, std::int64_t other = -1) {
-    constexpr std::size_t kMaxReports = 8;  // per block; more of them say little
-    if (faults_.size() >= kMaxReports) return;
-    for (const Fault& f : faults_)
-      if (f.kind == kind && f.inst == inst) return;
-    Fault fault{kind, inst, lane, address, bytes, how != Access::kRead};
+    Fault fault{kind, in.inst, lane, address, bytes, how != Access::kRead};
     fault.other = other;
-    faults_.push_back(fault);
+    if (is_new(fault)) {
+      note_value(in, frame_, fault);
+      faults_.push_back(fault);
+    }
+  }
+  // A branch.
+  void report(FaultKind kind, const Inst& at, std::uint32_t lane) {
+    const Fault fault{kind, &at, lane, 0, 0, false};
+    if (is_new(fault)) faults_.push_back(fault);
   }
 
  private:
+  bool is_new(const Fault& fault) const {
+    constexpr std::size_t kMaxReports = 8;  // per block; more of them say little
+    return faults_.size() < kMaxReports &&
+           std::none_of(faults_.begin(), faults_.end(), [&](const Fault& f) {
+             return f.kind == fault.kind && f.inst == fault.inst;
+           });
+  }
+
+  const Frame& frame_;
   std::vector<Fault> faults_;
 };
 

@@ -48,7 +48,7 @@ void GlobalShadow::one(const BoundInst& in, std::uint32_t lane, std::uint64_t ad
     if (how == Access::kWrite)
       std::memset(written, 1, bytes);
     else if (!all_written(written, bytes))
-      faults_.report(FaultKind::kUninitialized, in.inst, lane, address, bytes, how);
+      faults_.report(FaultKind::kUninitialized, in, lane, address, bytes, how);
   }
   if (has_atomics_) mixed(in, lane, address, bytes, how);
 }
@@ -69,7 +69,7 @@ void GlobalShadow::mixed(const BoundInst& in, std::uint32_t lane, std::uint64_t 
     const bool atomic = how == Access::kAtomic;
     const std::uint64_t other = (atomic ? t.plain : t.atomic)[w];
     if (other != 0 && other != mine)
-      faults_.report(FaultKind::kMixedAtomic, in.inst, lane, buffer_->begin + 4 * w, bytes, how,
+      faults_.report(FaultKind::kMixedAtomic, in, lane, buffer_->begin + 4 * w, bytes, how,
                      (other - 1) >> kThreadBits == block_number_
                          ? static_cast<std::int64_t>((other - 1) & kThreadMask)
                          : -1);

@@ -102,16 +102,16 @@ void SharedShadow::check_read(const BoundInst& in, std::uint32_t lane, std::uint
                               std::uint32_t bytes) {
   const std::uint64_t address = std::uint64_t{e} << element_shift_;
   if ((written_[e] >> kThreadBits) < first_interval_) {
-    faults_.report(FaultKind::kUninitialized, in.inst, lane, address, bytes, Access::kRead);
+    faults_.report(FaultKind::kUninitialized, in, lane, address, bytes, Access::kRead);
     written_[e] = now() | lane;
   }
   if (all_stamped_)
     for (const auto* s : {&atomic_, &atomic_other_})
       if (foreign((*s)[e], lane))
-        faults_.report(FaultKind::kMixedAtomic, in.inst, lane, address, bytes, Access::kRead,
+        faults_.report(FaultKind::kMixedAtomic, in, lane, address, bytes, Access::kRead,
                        thread_of((*s)[e]));
   if (foreign(written_[e], lane))
-    faults_.report(FaultKind::kRace, in.inst, lane, address, bytes, Access::kRead,
+    faults_.report(FaultKind::kRace, in, lane, address, bytes, Access::kRead,
                    thread_of(written_[e]));
 }
 
@@ -125,7 +125,7 @@ void SharedShadow::one(const BoundInst& in, std::uint32_t lane, std::int64_t add
   const std::uint32_t begin = static_cast<std::uint32_t>(address) >> element_shift_,
                       end = (static_cast<std::uint32_t>(address) + bytes - 1) >> element_shift_;
   auto race = [&](FaultKind kind, std::uint32_t e, std::uint32_t stamp) {
-    faults_.report(kind, in.inst, lane, std::uint64_t{e} << element_shift_, bytes, how,
+    faults_.report(kind, in, lane, std::uint64_t{e} << element_shift_, bytes, how,
                    thread_of(stamp));
   };
   for (std::uint32_t e = begin; e <= end; ++e) {
@@ -135,7 +135,7 @@ void SharedShadow::one(const BoundInst& in, std::uint32_t lane, std::int64_t add
     }
     if (how == Access::kAtomic) {
       if ((written_[e] >> kThreadBits) < first_interval_) {
-        faults_.report(FaultKind::kUninitialized, in.inst, lane, std::uint64_t{e} << element_shift_,
+        faults_.report(FaultKind::kUninitialized, in, lane, std::uint64_t{e} << element_shift_,
                        bytes, how);
         written_[e] = mine;
       }

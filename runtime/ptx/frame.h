@@ -109,6 +109,9 @@ struct Fault {
   std::uint32_t bytes = 0;
   bool write = false;
   std::int64_t other = -1;  // the other thread of a race, in this block; -1: none or not in it
+  // What was read there, or about to be written; no bytes: not known.
+  std::uint64_t value = 0;
+  std::uint32_t value_bytes = 0;
 };
 
 struct Frame {
@@ -154,6 +157,9 @@ ExecFn mma_function(Op op);
 using RegionFn = bool (*)(const BoundRegion& region, Frame& frame, std::uint32_t first,
                           std::uint32_t last);
 RegionFn region_function();
+// Fills in the value of a fault of `in`, while registers and memory are as the instruction found
+// them.
+void note_value(const BoundInst& in, const Frame& frame, Fault& fault);
 // dst = mask ? value : dst, for the three kinds of register.
 void blend_destination(const BoundInst& inst, Frame& frame, const std::uint16_t* mask,
                        const std::byte* value, std::uint32_t first, std::uint32_t last);

@@ -104,6 +104,8 @@ class Worker {
       execute();
       if (f_.fault.kind == FaultKind::kNone) f_.fault = met;
     }
+    if (f_.fault.kind != FaultKind::kNone)
+      if (const BoundInst* in = find(f_.fault.inst)) note_value(*in, f_, f_.fault);
     // What checked mode found came before what stopped the block.
     if (checker_ && !checker_->faults().empty()) {
       others_.assign(checker_->faults().begin() + 1, checker_->faults().end());
@@ -254,6 +256,18 @@ class Worker {
               g * kGroupLanes + static_cast<std::uint32_t>(std::countr_zero(missing)), 0, 0, false);
       return;
     }
+  }
+
+  // The bound form of an instruction that memory faults name; null for others.
+  const BoundInst* find(const Inst* inst) const {
+    for (const BoundBlock& block : bound_.blocks)
+      for (const BoundInst& in : block.code) {
+        if (in.inst == inst) return &in;
+        if (!in.region) continue;
+        for (const BoundInst& i : in.region->fallback)
+          if (i.inst == inst) return &i;
+      }
+    return nullptr;
   }
 
   bool only_returns(std::uint32_t b) const {
