@@ -5,6 +5,7 @@
 
 #include "ir/support/half.h"
 #include "ir/support/round.h"
+#include "ir/support/tensor_memory.h"
 
 namespace driftc::ir {
 
@@ -13,8 +14,11 @@ Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape
   const std::size_t bytes = std::max<std::size_t>(64, (byte_count() + 63) / 64 * 64);
   auto* raw = static_cast<std::byte*>(::operator new (bytes, std::align_val_t{64}));
   std::memset(raw, 0, bytes);
-  buffer_ = std::shared_ptr<std::byte>(
-      raw, [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
+  TensorMemory::add(bytes);
+  buffer_ = std::shared_ptr<std::byte>(raw, [bytes](std::byte* p) {
+    ::operator delete (p, std::align_val_t{64});
+    TensorMemory::remove(bytes);
+  });
 }
 
 Tensor Tensor::reshaped(Shape shape) const {

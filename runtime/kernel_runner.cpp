@@ -6,9 +6,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "codegen/ptx_facts.h"
 #include "ir/support/hash.h"
+#include "ir/support/tensor_memory.h"
+#include "runtime/first_runs.h"
 #include "runtime/ptx/arguments.h"
 #include "runtime/ptx/machine.h"
 #include "runtime/ptx/parser.h"
@@ -70,6 +73,27 @@ Result<std::shared_ptr<const ptx::Program>> load_program(const codegen::Compiled
   const std::lock_guard lock(mutex);
   programs.emplace(key, program);
   return program;
+}
+
+// Programs that have run once since check_first_runs(). They live as long as the process
+// (load_program), so a pointer names one.
+struct FirstRuns {
+  std::mutex mutex;
+  bool enabled = false;
+  std::set<const ptx::Program*> seen;
+
+  // True once for each program.
+  bool take(std::span<const std::shared_ptr<const ptx::Program>> programs) {
+    const std::lock_guard lock(mutex);
+    bool fresh = false;
+    if (enabled)
+      for (const auto& p : programs) fresh |= seen.insert(p.get()).second;
+    return fresh;
+  }
+};
+FirstRuns& first_runs() {
+  static FirstRuns runs;
+  return runs;
 }
 
 class Run {
@@ -172,7 +196,6 @@ class Run {
 }  // namespace
 
 DeviceTensor::Buffer::Buffer(std::size_t size) {
-  size = (std::max<std::size_t>(size, 1) + kAlignment - 1) / kAlignment * kAlignment;
   bytes = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
   DRIFTC_ASSERT(bytes != nullptr, "out of memory");
   std::memset(bytes, 0, size);
@@ -180,7 +203,13 @@ DeviceTensor::Buffer::Buffer(std::size_t size) {
 DeviceTensor::Buffer::~Buffer() { std::free(bytes); }
 
 DeviceTensor::DeviceTensor(ir::TensorType type) : type_(std::move(type)) {
-  buffer_ = std::make_shared<Buffer>(byte_count());
+  const std::size_t size =
+      (std::max<std::size_t>(byte_count(), 1) + kAlignment - 1) / kAlignment * kAlignment;
+  buffer_ = std::shared_ptr<Buffer>(new Buffer(size), [size](Buffer* buffer) {
+    delete buffer;
+    TensorMemory::remove(size);
+  });
+  TensorMemory::add(size);
 }
 
 std::size_t DeviceTensor::byte_count() const {
@@ -235,7 +264,18 @@ Result<void> run(const CompiledKernel& kernel, std::span<const DeviceTensor> ope
                  std::span<const DeviceTensor> prepared, DeviceTensor& result, ThreadPool& pool,
                  const RunOptions& options) {
   DRIFTC_ASSERT(kernel.programs.size() == kernel.lowered.launches.size(), "a program per launch");
-  return Run(kernel, operands, result).execute(prepared, pool, options);
+  RunOptions how = options;
+  how.check |= first_runs().take(kernel.programs);
+  return Run(kernel, operands, result).execute(prepared, pool, how);
+}
+
+void check_first_runs() {
+  const std::lock_guard lock(first_runs().mutex);
+  first_runs().enabled = true;
+}
+std::size_t first_runs_checked() {
+  const std::lock_guard lock(first_runs().mutex);
+  return first_runs().seen.size();
 }
 
 }  // namespace driftc::runtime

@@ -10,7 +10,8 @@ namespace {
 using runtime::study::ScheduleChange;
 using runtime::study::ScheduleReport;
 
-constexpr std::size_t kRows = 12;  // of a long list: the first ones, where changes begin
+constexpr std::size_t kRows =
+    12;  // of a long list: the first ones, where changes begin, and outputs
 
 }  // namespace
 
@@ -25,8 +26,13 @@ std::string schedules_text(const ScheduleReport& report, const TextStyle& style)
                {"elements", Table::Align::kRight},
                {"max ulp", Table::Align::kRight},
                {"begins"}});
-  for (std::size_t i = 0; i < std::min(report.changed.size(), kRows); ++i) {
+  std::size_t outputs = 0, left_out = 0;
+  for (std::size_t i = 0; i < report.changed.size(); ++i) {
     const ScheduleChange& c = report.changed[i];
+    if (i >= kRows && (!c.output || ++outputs > kRows)) {
+      ++left_out;
+      continue;
+    }
     table.add({shortened(c.value, 24) + (c.output ? " (output)" : ""),
                fmt::format("under {} of {} seeds", c.schedules, others), std::to_string(c.distinct),
                fmt::format("{} of {}", c.mismatched, c.elements), brief_count(c.max_ulp),
@@ -38,8 +44,8 @@ std::string schedules_text(const ScheduleReport& report, const TextStyle& style)
                         : "")});
   }
   std::string out = "\n" + table.render(style);
-  if (report.changed.size() > kRows)
-    out += fmt::format("  {} more values\n", report.changed.size() - kRows);
+  if (left_out > 0)
+    out += fmt::format("  {}\n", plural(static_cast<std::int64_t>(left_out), "more value"));
   return out + fmt::format(
                    "schedules: {} of {} can change from run to run ({} orders of blocks, "
                    "warps and atomics tried)\n",

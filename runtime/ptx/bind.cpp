@@ -59,6 +59,14 @@ class Binder {
     }
   }
 
+  static ExecFn function_of(const Inst& i) {
+    if (is_plain(i.op)) return plain_functions()[static_cast<std::size_t>(i.op)];
+    if (i.op == Op::kMma || i.op == Op::kLoadMatrix) return mma_function(i.op);
+    if (i.op != Op::kLoad && i.op != Op::kStore) return warp_function(i.op);
+    if (i.memory.space == Space::kShared) return shared_function(i.op);
+    return i.memory.space == Space::kLocal ? local_function(i.op) : host_function(i.op);
+  }
+
   Place place(Reg r) const {
     const RegInfo& info = p_.code.regs[r];
     int kind = info.kind == RegKind::kW ? 0 : info.kind == RegKind::kL ? 1 : 2;
@@ -76,12 +84,7 @@ class Binder {
     b.sources = i.sources;
     b.uniform = i.uniform;
     b.plain = is_plain(i.op);
-    if (b.plain)
-      b.fn = plain_functions()[static_cast<std::size_t>(i.op)];
-    else if (i.op == Op::kMma || i.op == Op::kLoadMatrix)
-      b.fn = mma_function(i.op);
-    else
-      b.fn = memory_function(i.op);
+    b.fn = function_of(i);
     for (std::uint8_t d = 0; d < i.destinations; ++d) b.dst[d] = place(i.dst[d]);
     for (std::uint8_t s = 0; s < i.sources; ++s) b.src[s] = place(i.src[s]);
     if (i.destinations) b.kind = p_.code.regs[i.dst[0]].kind;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/ptx/flow.h"
 #include "runtime/ptx/jit.h"
 #include "runtime/ptx/program.h"
 #include "runtime/ptx/region.h"
@@ -63,6 +64,7 @@ Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_
     d.place = {module.file, entry->line, 1};
     return d;
   }
+  program->registers_written = writes_before_reads(code);
   if (options.convert_branches) convert_branches(code);
   simplify(code);
   find_joins(code);

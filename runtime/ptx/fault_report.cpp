@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "ir/support/round.h"
+
 namespace driftc::runtime::ptx {
 namespace {
 
@@ -13,7 +15,7 @@ std::string thread_text(const LaunchConfig& config, std::uint32_t lane) {
   return fmt::format("({},{},{})", lane % nx, lane / nx % ny, lane / nx / ny);
 }
 
-std::string describe(const Fault& f, const LaunchConfig& config) {
+std::string what_happened(const Fault& f, const LaunchConfig& config) {
   const std::string other =
       f.other < 0 ? std::string(" by a thread of another block")
                   : " by thread " + thread_text(config, static_cast<std::uint32_t>(f.other));
@@ -62,6 +64,20 @@ std::string describe(const Fault& f, const LaunchConfig& config) {
           f.inst && f.inst->op == Op::kAtomic ? "atomic" : verb, f.bytes, space, f.address, other);
   }
   return "unknown fault";
+}
+
+// ", value 0x3f800000 (f32 1)": hexadecimal in the width of the element, and what it is as a float.
+std::string value_text(const Fault& f) {
+  if (f.value_bytes == 0) return {};
+  const std::string hex = fmt::format(", value {:#0{}x}", f.value, 2 + 2 * f.value_bytes);
+  if (f.value_bytes == 4)
+    return hex + fmt::format(" (f32 {:g})", float_of(static_cast<std::uint32_t>(f.value)));
+  if (f.value_bytes == 8) return hex + fmt::format(" (f64 {:g})", double_of(f.value));
+  return hex;
+}
+
+std::string describe(const Fault& f, const LaunchConfig& config) {
+  return what_happened(f, config) + value_text(f);
 }
 
 std::string source_of(const ProgramCode& program, const Inst& inst) {

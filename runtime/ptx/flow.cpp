@@ -101,8 +101,40 @@ Counts count_uses(const Code& code) {
   return c;
 }
 
+// Liveness, backwards: what is alive where the kernel begins is read unwritten on some path.
+bool writes_before_reads(const Code& code) {
+  constexpr std::size_t kMaxWords = std::size_t{1} << 20;  // larger kernels than NVRTC's: not known
+  const std::size_t blocks = code.blocks.size(), words = (code.regs.size() + 63) / 64;
+  if (blocks * words > kMaxWords) return false;
+  std::vector<std::uint64_t> live(blocks * words, 0), now(words);
+  auto set = [&](Reg r) { now[r / 64] |= std::uint64_t{1} << (r % 64); };
+  auto clear = [&](Reg r) { now[r / 64] &= ~(std::uint64_t{1} << (r % 64)); };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t b = blocks; b-- > 0;) {
+      const Block& block = code.blocks[b];
+      std::fill(now.begin(), now.end(), 0);
+      for (std::uint32_t s : successors(block))
+        for (std::size_t w = 0; w < words; ++w) now[w] |= live[s * words + w];
+      if (block.condition != kNoReg) set(block.condition);
+      for (std::size_t k = block.code.size(); k-- > 0;) {
+        const Inst& i = block.code[k];
+        for_writes(i, clear);
+        for_reads(i, set);
+      }
+      const auto row = live.begin() + static_cast<std::ptrdiff_t>(b * words);
+      if (std::equal(now.begin(), now.end(), row)) continue;
+      std::copy(now.begin(), now.end(), row);
+      changed = true;
+    }
+  }
+  for (Reg r = 0; r < code.regs.size(); ++r)
+    if ((live[r / 64] >> (r % 64) & 1) && !code.regs[r].is_constant && !code.regs[r].is_special)
+      return false;
+  return true;
+}
+
 // ---- joins
-// --------------------------------------------------------------------------------------------------------
 
 void find_joins(Code& code) {
   std::uint32_t n = static_cast<std::uint32_t>(code.blocks.size());
@@ -120,7 +152,6 @@ void find_joins(Code& code) {
 }
 
 // ---- uniformity
-// ---------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -41,4 +41,8 @@ struct Counts {
 };
 Counts count_uses(const Code& code);
 
+// Whether every register is written before it is read, on every path from the kernel's begin;
+// before branches are converted, since a guarded instruction keeps what its register held before.
+bool writes_before_reads(const Code& code);
+
 }  // namespace driftc::runtime::ptx

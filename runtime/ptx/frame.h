@@ -109,6 +109,9 @@ struct Fault {
   std::uint32_t bytes = 0;
   bool write = false;
   std::int64_t other = -1;  // the other thread of a race, in this block; -1: none or not in it
+  // What was read there, or about to be written; no bytes: not known.
+  std::uint64_t value = 0;
+  std::uint32_t value_bytes = 0;
 };
 
 struct Frame {
@@ -141,7 +144,12 @@ struct Frame {
 
 // Functions of the best instruction set of this machine, by Op (regions apart).
 const ExecFn* plain_functions();
-ExecFn memory_function(Op op);
+// kLoad and kStore, by the memory they reach: any host address, shared memory, local memory.
+ExecFn host_function(Op op);
+ExecFn shared_function(Op op);
+ExecFn local_function(Op op);
+// Parameters, atomics and what a warp exchanges; null for barriers and regions, which have none.
+ExecFn warp_function(Op op);
 // kMma and kLoadMatrix.
 ExecFn mma_function(Op op);
 // False when an address is out of range or misaligned: the caller then runs the fallback, which
@@ -149,6 +157,9 @@ ExecFn mma_function(Op op);
 using RegionFn = bool (*)(const BoundRegion& region, Frame& frame, std::uint32_t first,
                           std::uint32_t last);
 RegionFn region_function();
+// Fills in the value of a fault of `in`, while registers and memory are as the instruction found
+// them.
+void note_value(const BoundInst& in, const Frame& frame, Fault& fault);
 // dst = mask ? value : dst, for the three kinds of register.
 void blend_destination(const BoundInst& inst, Frame& frame, const std::uint16_t* mask,
                        const std::byte* value, std::uint32_t first, std::uint32_t last);

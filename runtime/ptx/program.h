@@ -185,6 +185,8 @@ struct ProgramCode {
   std::uint32_t max_threads = 0;
   bool has_global_atomics = false;
   bool has_warp_barriers = false;  // bar.warp.sync, which orders the threads of a warp
+  // Every register is written before it is read, on every path (filled by decode).
+  bool registers_written = false;
   std::size_t instruction_count = 0;
   std::vector<MmaShape> mma_shapes;  // of the kMma instructions
   Path highest_path = Path::kAvx512;

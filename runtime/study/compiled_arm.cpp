@@ -132,11 +132,22 @@ Result<ir::Tensor> CompiledArm::run(ir::NodeId id) {
   const ir::TensorType& type = s.graph.value(node.result).type;
   ir::Tensor tensor;
   if (s.kernels[id.index]) {
+    // Weights are prepared from the graph's own tensor and before they are uploaded, so that few
+    // copies of them live at once. A planted fault changes them in memory, so there they are not.
+    std::vector<DeviceTensor> prepared;
+    for (const codegen::Preparation& p : s.kernels[id.index]->lowered.preparations) {
+      const ir::Node* producer =
+          s.graph.producer(node.operands[static_cast<std::size_t>(p.operand)]);
+      const bool constant = producer != nullptr && producer->op == ir::Op::kConstant;
+      prepared.push_back(constant && s.faults == nullptr
+                             ? prepare_operand(p, producer->literal->tensor())
+                             : DeviceTensor());
+    }
     std::vector<DeviceTensor> operands;
     for (ir::ValueId v : node.operands) operands.push_back(s.operand(v));
     if (s.faults != nullptr && s.faults->operands) s.faults->operands(node, operands);
     DeviceTensor result(type);
-    auto ran = s.executor->run(*s.kernels[id.index], operands, {}, result,
+    auto ran = s.executor->run(*s.kernels[id.index], operands, prepared, result,
                                RunOptions{s.context.atomic_seed, s.check});
     if (!ran.ok()) {
       ran.error().message = kernel_of(s.graph, id) + ran.error().message;

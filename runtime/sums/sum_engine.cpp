@@ -200,10 +200,12 @@ void SumEngine<T>::run(const SumColumns<T>& columns, const SumStart<T>& start,
   const std::int64_t width = (all_vectors + column_blocks - 1) / column_blocks * lanes;
   DRIFTC_ASSERT(width <= kColumnSlack, "tile wider than the slack behind b");
 
-  // Rows are cut only when there are too few column blocks to share among the threads.
+  // Rows are cut only when there are too few column blocks to share among the threads: with eight
+  // jobs a thread, one too many for some of them is a ninth.
   const auto blocks_per_group = static_cast<std::int64_t>(blocks_.size()) / groups_;
+  const std::int64_t jobs = groups_ * column_blocks;
   const std::int64_t wanted =
-      std::max<std::int64_t>(1, 4 * pool_.threads() / (groups_ * column_blocks));
+      pool_.threads() == 1 ? 1 : (std::int64_t{8} * pool_.threads() + jobs - 1) / jobs;
   const std::int64_t pieces = std::min(wanted, blocks_per_group);
   const std::int64_t per_piece = (blocks_per_group + pieces - 1) / pieces;
 

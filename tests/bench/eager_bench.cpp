@@ -1,9 +1,11 @@
 // The eager interpreter against oneDNN. Names: eager-LAYER/onednn and eager-LAYER/ORDER; `./dev
-// bench --ratio eager-LAYER` prints the quotients. One thread; the interpreter's figure includes
-// packing weights and images.
+// bench --ratio eager-LAYER` prints the quotients. One thread, unless the row says two; the
+// interpreter's figure includes packing weights and images. eager-growing/...: one layer at growing
+// sizes, for the time per multiply-add.
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <string>
 
 #include "frontend/zoo/zoo.h"
 #include "ir/builder.h"
@@ -26,7 +28,7 @@ void run_onednn(benchmark::State& state, const PeerConv& shape) {
 }
 
 void run_eager(benchmark::State& state, const PeerConv& s, const char* order_text, bool f64,
-               std::int64_t groups = 1) {
+               std::int64_t groups = 1, int threads = 1) {
   const auto type = f64 ? ir::DType::kF64 : ir::DType::kF32;
   ir::Tensor x(ir::DType::kF32, {s.n, s.c, s.h, s.w}),
       w(ir::DType::kF32, {s.k, s.c / groups, s.kernel, s.kernel});
@@ -45,7 +47,7 @@ void run_eager(benchmark::State& state, const PeerConv& s, const char* order_tex
   ir::NumericContract contract;
   contract.order = ir::parse_order(order_text).value();
   const std::array<ir::Tensor, 2> operands = {x.converted(type), w.converted(type)};
-  runtime::ThreadPool pool(1);
+  runtime::ThreadPool pool(threads);
   for (auto _ : state)
     benchmark::DoNotOptimize(runtime::evaluate(graph, {0}, operands, contract, {pool}));
   report(state, s.multiply_adds() / static_cast<double>(groups));
@@ -96,6 +98,9 @@ DRIFTC_ORDER("crs.acc4.fma");
 DRIFTC_ORDER("crs.tile8.fma");
 DRIFTC_ORDER("crs.tile2.muladd");
 BENCHMARK_CAPTURE(run_eager, x, k64x56, "crs.fma", true)->Name("eager-conv3x3-64-56/f64-arm");
+BENCHMARK_CAPTURE(run_eager, x, k64x56, "crs.fma", false, std::int64_t{1}, 2)
+    ->Name("eager-conv3x3-64-56/crs.fma-2-threads")
+    ->UseRealTime();
 DRIFTC_LAYER("eager-conv3x3-128-28", k128x28);
 DRIFTC_LAYER("eager-conv3x3-256-14", k256x14);
 DRIFTC_LAYER("eager-conv3x3-512-7", k512x7);
@@ -113,6 +118,15 @@ BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF64, 1)
 BENCHMARK_CAPTURE(run_network, x, "resnet50", ir::DType::kF32, 2)
     ->Name("eager-resnet50/f32-2-threads")
     ->UseRealTime();
+
+// Time per multiply-add over the sizes of onednn_peer.h.
+const bool kRegistered = [] {
+  for (const auto& [name, shape] : kGrowing)
+    benchmark::RegisterBenchmark(
+        (std::string("eager-growing/") + name).c_str(),
+        [shape = shape](benchmark::State& state) { run_eager(state, shape, "crs.fma", false); });
+  return true;
+}();
 
 }  // namespace
 }  // namespace driftc::bench

@@ -75,11 +75,12 @@ bool EmittedKernel::finish(benchmark::State& state, const std::optional<ir::Sche
   return true;
 }
 
-void EmittedKernel::run(benchmark::State& state, int threads, runtime::ptx::Path path) {
+void EmittedKernel::run(benchmark::State& state, int threads, runtime::ptx::Path path, bool check) {
   runtime::ptx::limit_path(path);
   runtime::ThreadPool pool(threads);
   for (auto _ : state) {
-    const auto ran = runtime::run(*compiled_, operands_, prepared_, *result_, pool);
+    const auto ran =
+        runtime::run(*compiled_, operands_, prepared_, *result_, pool, {.check = check});
     if (!ran.ok()) {
       state.SkipWithError(ran.error().message.c_str());
       break;

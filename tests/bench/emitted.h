@@ -28,8 +28,9 @@ class EmittedKernel {
                   const ir::AttributeList& attributes);
   // Lowers, compiles and uploads; no schedule: the default one. The error is reported to `state`.
   bool finish(benchmark::State& state, const std::optional<ir::Schedule>& schedule = {});
-  // All iterations of `state`, on `threads` threads and the best path up to `path`.
-  void run(benchmark::State& state, int threads, runtime::ptx::Path path);
+  // All iterations of `state`, on `threads` threads and the best path up to `path`; `check`: in
+  // checked mode, where a report ends them.
+  void run(benchmark::State& state, int threads, runtime::ptx::Path path, bool check = false);
 
   // Of the first launch.
   const std::string& ptx() const { return ptx_; }

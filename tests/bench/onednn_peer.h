@@ -5,6 +5,7 @@
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace driftc::bench {
@@ -19,6 +20,14 @@ struct PeerConv {
   double multiply_adds() const {
     return static_cast<double>(n * k * out_h() * out_w() * (c / groups) * kernel * kernel);
   }
+};
+
+// One layer, 3x3 64->64, from 1.3 M to 4 G multiply-adds.
+inline constexpr std::pair<const char*, PeerConv> kGrowing[] = {
+    {"1.3M", {1, 64, 6, 6, 64, 3, 1, 1}},     {"5.3M", {1, 64, 12, 12, 64, 3, 1, 1}},
+    {"21M", {1, 64, 24, 24, 64, 3, 1, 1}},    {"116M", {1, 64, 56, 56, 64, 3, 1, 1}},
+    {"462M", {1, 64, 112, 112, 64, 3, 1, 1}}, {"1.8G", {1, 64, 224, 224, 64, 3, 1, 1}},
+    {"4.1G", {1, 64, 333, 333, 64, 3, 1, 1}},
 };
 
 // Ordinary values, so that no subnormals slow the peer down.

@@ -1,8 +1,11 @@
 // The PTX executor against oneDNN. Names: LAYER/onednn; LAYER/ptx-crs.fma and so on: the kernel
 // that driftc emits for the layer with its default schedule, on the best path, or with another
-// order, path or schedule; LAYER/ptx-friendly: a kernel written for the executor. ptx-load/...:
-// from PTX text to the first instruction. `./dev bench --ratio LAYER` prints the quotient of the
-// layer's first row, `conv3x3-64-56` being the layer of the project's figure.
+// order, path or schedule; LAYER/ptx-friendly: a kernel written for the executor.
+// LAYER/ptx-checked and LAYER/ptx-2-threads: the first row's kernel in checked mode, on two
+// threads; their peer is that row. ptx-load/...: from PTX text to the first instruction.
+// ptx-growing/...: one layer at growing sizes, for the time per multiply-add. `./dev bench --ratio
+// LAYER` prints the quotient of the layer's first row, `conv3x3-64-56` being the layer of the
+// project's figure.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -39,6 +42,7 @@ struct Form {
   int threads = 1;
   Path path = Path::kAvx512;
   std::optional<ir::Schedule> schedule = {};
+  bool check = false;
 };
 void run_emitted(benchmark::State& state, const PeerConv& s, const Form& form) {
   const bool matmul = form.algorithm == ir::Algorithm::kMatmul;
@@ -58,19 +62,19 @@ void run_emitted(benchmark::State& state, const PeerConv& s, const Form& form) {
                 {"groups", s.groups}});
   }
   if (!kernel.finish(state, form.schedule)) return;
-  kernel.run(state, form.threads, form.path);
+  kernel.run(state, form.threads, form.path, form.check);
   report(state, s.multiply_adds());
 }
 
 constexpr PeerPool kPool = {1, 64, 112, 112, 3, 2, 1};
-void run_pool(benchmark::State& state) {
+void run_pool(benchmark::State& state, bool check) {
   EmittedKernel kernel(ir::Algorithm::kPool, "", ir::Layout::kNchw);
   const ir::ValueId x = kernel.input("x", {kPool.n, kPool.c, kPool.h, kPool.w}, ir::Layout::kNchw);
   kernel.add(ir::Op::kMaxPool, {x},
              {{"kernel", std::vector<std::int64_t>{kPool.kernel, kPool.kernel}},
               {"stride", std::vector<std::int64_t>{kPool.stride, kPool.stride}},
               {"pad", std::vector<std::int64_t>{kPool.pad, kPool.pad, kPool.pad, kPool.pad}}});
-  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512);
+  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512, check);
 }
 void run_onednn_pool(benchmark::State& state) {
   OnednnPool pool(kPool);
@@ -78,12 +82,12 @@ void run_onednn_pool(benchmark::State& state) {
 }
 
 constexpr std::int64_t kElements[4] = {1, 64, 112, 112};
-void run_relu(benchmark::State& state) {
+void run_relu(benchmark::State& state, bool check) {
   EmittedKernel kernel(ir::Algorithm::kElementwise, "", ir::Layout::kNchw);
   const ir::ValueId x = kernel.input("x", {kElements[0], kElements[1], kElements[2], kElements[3]},
                                      ir::Layout::kNchw);
   kernel.add(ir::Op::kRelu, {x}, {});
-  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512);
+  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512, check);
 }
 void run_onednn_relu(benchmark::State& state) {
   OnednnRelu relu(kElements);
@@ -244,24 +248,33 @@ void layer(const std::string& name, const PeerConv& shape,
       add("ptx-2-threads", kTwoThreads)->UseRealTime();
       continue;
     }
+    if (text == "checked") {
+      other.check = true;
+      add("ptx-checked", other);
+      continue;
+    }
     add("ptx-" + std::string(row), other);
   }
 }
 
 const bool kRegistered = [] {
   layer("conv3x3-64-56", k64x56,
-        {"rsc.fma", "avx2", "portable", "2-threads", "small-blocks", "narrow-blocks",
+        {"rsc.fma", "avx2", "portable", "checked", "2-threads", "small-blocks", "narrow-blocks",
          "vector-loads", "8-threads-in-x"});
   benchmark::RegisterBenchmark("conv3x3-64-56/ptx-friendly",
                                [](benchmark::State& state) { run_friendly(state, k64x56); });
   layer("conv3x3-128-28", k128x28, {"rsc.fma", "avx2", "portable"});
   layer("conv3x3-256-14", k256x14, {"rsc.fma", "avx2", "portable"});
-  layer("conv3x3-512-7", k512x7, {"rsc.fma", "avx2", "portable"});
-  layer("conv1x1-64-256-56", k1x1, {"implicit-gemm", "avx2", "portable"});
+  layer("conv3x3-512-7", k512x7, {"rsc.fma", "avx2", "portable", "checked"});
+  layer("conv1x1-64-256-56", k1x1, {"implicit-gemm", "avx2", "portable", "checked"});
   layer("conv7x7-stem", kStem, {"rsc.fma"});
   layer("conv3x3-strided", kStrided, {"rsc.fma"});
   layer("conv3x3-dilated", kDilated, {"rsc.fma"});
-  layer("conv3x3-ragged", kRagged, {"rsc.fma"});
+  layer("conv3x3-ragged", kRagged, {"rsc.fma", "checked"});
+  for (const auto& [name, shape] : kGrowing)
+    benchmark::RegisterBenchmark(
+        (std::string("ptx-growing/") + name).c_str(),
+        [shape = shape](benchmark::State& state) { run_emitted(state, shape, Form{}); });
   for (const auto& [name, shape, order] :
        {std::tuple{"mma-tf32", k64x56, "mma(sm_90,tf32,m16n8k8,rna)"},
         std::tuple{"mma-f16", k64x56, "mma(sm_90,f16,m16n8k16)"},
@@ -277,12 +290,25 @@ const bool kRegistered = [] {
             form.order = text.c_str();
             run_emitted(state, shape, form);
           });
+    benchmark::RegisterBenchmark(
+        (std::string(name) + "/ptx-checked").c_str(),
+        [shape = shape, text = std::string("crs.") + order](benchmark::State& state) {
+          Form form;
+          form.order = text.c_str();
+          form.check = true;
+          run_emitted(state, shape, form);
+        });
   }
-  layer("depthwise3x3-128-56", kDepthwise, {"avx2", "portable"});
+  layer("depthwise3x3-128-56", kDepthwise, {"avx2", "portable", "checked"});
   benchmark::RegisterBenchmark("maxpool3x3-64-112/onednn", run_onednn_pool);
-  benchmark::RegisterBenchmark("maxpool3x3-64-112/ptx", run_pool);
+  for (const bool check : {false, true}) {
+    const std::string row = check ? "ptx-checked" : "ptx";
+    benchmark::RegisterBenchmark(("maxpool3x3-64-112/" + row).c_str(),
+                                 [check](benchmark::State& state) { run_pool(state, check); });
+    benchmark::RegisterBenchmark(("relu-64-112/" + row).c_str(),
+                                 [check](benchmark::State& state) { run_relu(state, check); });
+  }
   benchmark::RegisterBenchmark("relu-64-112/onednn", run_onednn_relu);
-  benchmark::RegisterBenchmark("relu-64-112/ptx", run_relu);
   for (const auto& [name, shape] : {std::pair{"conv3x3-64-56", k64x56}, {"conv7x7-stem", kStem}})
     for (const char* order : {"crs.fma", "rsc.fma"})
       benchmark::RegisterBenchmark(

@@ -85,9 +85,11 @@ TEST_CASE("ptx check: a missing barrier is a race, with both threads") {
   const std::string healthy = cuda(head + "  __syncthreads();" + tail);
   CHECK((healthy.empty() || healthy == "skipped"));
   const std::string report = cuda(head + tail);
-  CHECK(has(report,
-            "kernel 'k', block (0,0,0), thread (0,0,0): race: read of 4 bytes at shared "
-            "address 0xfc, written by thread (63,0,0) since the last barrier"));
+  CHECK(
+      has(report,
+          "kernel 'k', block (0,0,0), thread (0,0,0): race: read of 4 bytes at shared "
+          "address 0xfc, written by thread (63,0,0) since the last barrier, value 0x3f800000 (f32 "
+          "1)"));
   CHECK(has(report, "CUDA source"));
   CHECK(has(report, ":4"));
   CHECK(has(report, "byte 252 of 256"));
@@ -110,7 +112,8 @@ TEST_CASE("ptx check: a missing barrier is a race, with both threads") {
 TEST_CASE("ptx check: memory that nothing wrote") {
   CHECK(has(cuda("  __shared__ float s[65]; int t = threadIdx.x; s[t] = in[t];\n"
                  "  __syncthreads(); out[t] = s[t + 1];"),
-            "thread (63,0,0): read of 4 bytes at shared address 0x100, which nothing has written"));
+            "thread (63,0,0): read of 4 bytes at shared address 0x100, which nothing has written, "
+            "value 0xffffffff (f32 -nan)"));
   const std::string global = cuda("  int t = threadIdx.x; out[t] += in[t];");
   CHECK(has(global, "read of 4 bytes at global address ADDRESS, which nothing has written"));
   CHECK(has(global, "buffer 'out', byte 0 of 256"));
@@ -145,13 +148,15 @@ TEST_CASE("ptx check: off by one and misaligned") {
       "  extern __shared__ float s[]; int t = threadIdx.x; s[t + 1] = in[t];\n"
       "  __syncthreads(); out[t] = s[t + 1];",
       {.shared = 256});
-  CHECK(has(shared, "thread (63,0,0): out-of-bounds write of 4 bytes at shared address 0x100"));
+  CHECK(has(shared,
+            "thread (63,0,0): out-of-bounds write of 4 bytes at shared address 0x100, value "
+            "0x3f800000 (f32 1)"));
   CHECK(has(shared, "shared memory of the block: 256 bytes, 0 bytes behind its end"));
   const std::string global = cuda("  int t = threadIdx.x; out[t] = in[t + 1];");
   CHECK(has(global, "thread (63,0,0): out-of-bounds read of 4 bytes"));
   CHECK(has(checked(ptx_kernel("  mov.u32 %r2, tile;\n  mad.lo.u32 %r3, %r1, 4, %r2;\n"
                                "  st.shared.v2.f32 [%r3], {0f00000000, 0f00000000};")),
-            "thread (1,0,0): misaligned write of 8 bytes at shared address 0x4"));
+            "thread (1,0,0): misaligned write of 8 bytes at shared address 0x4, value 0x00000000"));
   CHECK(has(checked(ptx_kernel("  add.s64 %rd5, %rd1, 4;\n"
                                "  ld.global.v2.f32 {%f1, %f2}, [%rd5];\n"
                                "  st.global.f32 [%rd4], %f1;")),

@@ -16,9 +16,12 @@ namespace {
 // (written once); %a0..%a5 are shared addresses of different shapes over the lanes.
 class Writer {
  public:
-  explicit Writer(std::uint32_t seed) : rng_(seed) {}
+  // `racy`: about half of the barriers are left out.
+  explicit Writer(std::uint32_t seed, bool racy = false) : rng_(seed), racy_(racy) {}
 
-  std::string kernel() {
+  // `plain_shadow`: with an atomic that no thread executes, which makes checked mode look at every
+  // access of every thread by itself (check_shared.h).
+  std::string kernel(bool plain_shadow = false) {
     text_ = R"(.version 9.0
 .target sm_90
 .address_size 64
@@ -53,25 +56,30 @@ class Writer {
 )";
     for (int i = 0; i < 16; ++i) line(fmt::format("ld.global.f32 %f{}, [%rd1+{}];", i, 4 * i));
     for (int i = 0; i < 16; ++i) line(fmt::format("st.shared.f32 [%a0+{}], %f{};", 512 * i, i));
-    line("bar.sync 0;");
+    barrier();
     bool loop = below(2) == 0;
     if (loop) text_ += "mov.u32 %r20, 0;\n$LOOP:\n";
     for (int part = 1 + below(3); part > 0; --part) {
       for (int n = 10 + below(60); n > 0; --n) statement();
       if (below(3) == 0) {
-        line("bar.sync 0;");
+        barrier();
         for (int n = 1 + below(3); n > 0; --n)
-          line(fmt::format("st.shared.f32 [%a0+{}], %f{};", 512 * below(16), below(16)));
-        line("bar.sync 0;");
+          line(fmt::format("st.shared.f32 [%a{}+{}], %f{};", racy_ ? below(6) : 0,
+                           512 * below(racy_ ? 15 : 16), below(16)));
+        barrier();
       }
       if (below(2) == 0) outer_product();
     }
     if (loop) text_ += "add.s32 %r20, %r20, 1;\nsetp.lt.s32 %p3, %r20, %r9;\n@%p3 bra $LOOP;\n";
     for (int i = 0; i < 16; ++i) line(fmt::format("st.global.f32 [%rd2+{}], %f{};", 4 * i, i));
+    if (plain_shadow) text_ += "setp.gt.u32 %p0, %r1, 5000;\n@%p0 red.shared.add.u32 [%a5], %r9;\n";
     return text_ + "ret;\n}\n";
   }
 
  private:
+  void barrier() {
+    if (!racy_ || below(2)) line("bar.sync 0;");
+  }
   int below(int n) { return static_cast<int>(rng_.next() % static_cast<std::uint32_t>(n)); }
   void line(const std::string& s) { text_ += " " + s + "\n"; }
   // A register that holds something: a loop variable, or a fresh one of this block.
@@ -82,6 +90,8 @@ class Writer {
   int target() { return below(3) == 0 ? below(16) : next_++; }
 
   void statement() {
+    if (racy_ && below(8) == 0)
+      line(fmt::format("st.shared.f32 [%a{}+{}], %f{};", below(6), 4 * below(64), any()));
     switch (below(12)) {
       case 0:
       case 1:
@@ -158,22 +168,37 @@ class Writer {
   }
 
   Random rng_;
+  bool racy_ = false;
   std::string text_;
   int next_ = 16;
   int block_first_ = 16;
 };
 
-std::vector<float> run_kernel(const ptx::Program& program, std::vector<float>& x,
-                              std::uint32_t threads) {
-  std::vector<float> y(x.size(), 0.0f);
+struct Outcome {
+  std::vector<float> y;
+  std::string report;  // "": none
+};
+Outcome run_with(const ptx::Program& program, std::vector<float>& x, std::uint32_t threads,
+                 bool check) {
+  Outcome out;
+  out.y.assign(x.size(), 0.0f);
   ptx::DeviceMemory memory;
   ptx::ArgumentPacker args;
   args.add(memory.add(x.data(), x.size() * 4, "x"));
-  args.add(memory.add(y.data(), y.size() * 4, "y")).add(std::int32_t{3});
+  const std::uint64_t at = memory.add(out.y.data(), out.y.size() * 4, "y");
+  args.add(at).add(std::int32_t{3});
+  memory.track_writes(at);
   ThreadPool pool(1);
-  auto result = ptx::launch(program, {.block = {threads, 1, 1}}, args.bytes(), memory, pool);
-  if (!result.ok()) FAIL(result.error().render());
-  return y;
+  auto result = ptx::launch(program, {.block = {threads, 1, 1}}, args.bytes(), memory, pool,
+                            {.check = check});
+  if (!result.ok()) out.report = result.error().render();
+  return out;
+}
+std::vector<float> run_kernel(const ptx::Program& program, std::vector<float>& x,
+                              std::uint32_t threads) {
+  Outcome out = run_with(program, x, threads, false);
+  if (!out.report.empty()) FAIL(out.report);
+  return out.y;
 }
 
 }  // namespace
@@ -221,4 +246,46 @@ TEST_CASE("ptx random: every instruction set of this machine gives the same bits
     hwy::SetSupportedTargetsForTest(0);
     hwy::GetChosenTarget().DeInit();
   }
+}
+
+TEST_CASE("ptx random: checked mode changes no bit and reports nothing of healthy kernels") {
+  for (std::uint32_t seed = 1; seed <= 150; ++seed) {
+    CAPTURE(seed);
+    const std::string text = Writer(seed).kernel();
+    // 128 threads write all of the shared memory that is read; fewer leave some undefined.
+    const std::uint32_t threads = seed % 3 == 0 ? 40 : 128;
+    std::vector<float> x = Random(seed).floats(threads * 16);
+    const auto expected = run_kernel(*load(text, all_decode_options().front()), x, threads);
+    for (const ptx::DecodeOptions& options :
+         {all_decode_options().front(), all_decode_options().back()}) {
+      const Outcome checked = run_with(*load(text, options), x, threads, true);
+      if (!same_bits(checked.y, expected)) FAIL_CHECK("seed " << seed << " differs");
+      if (threads == 128) CHECK(checked.report == "");
+    }
+  }
+}
+
+TEST_CASE("ptx random: races are reported as by looking at every access of every thread") {
+  std::size_t races = 0, undefined = 0, read_first = 0;
+  for (std::uint32_t seed = 1; seed <= 300; ++seed) {
+    CAPTURE(seed);
+    const std::string text = Writer(seed, true).kernel(), plain = Writer(seed, true).kernel(true);
+    const std::uint32_t threads = seed % 3 == 0 ? 40 : seed % 3 == 1 ? 64 : 128;
+    std::vector<float> x = Random(seed).floats(threads * 16);
+    Outcome expected;
+    for (const ptx::DecodeOptions& options : all_decode_options()) {
+      expected = run_with(*load(plain, options), x, threads, true);
+      const Outcome found = run_with(*load(text, options), x, threads, true);
+      CHECK(found.report == expected.report);
+      if (!same_bits(found.y, expected.y)) FAIL_CHECK("seed " << seed << " differs");
+    }
+    races += expected.report.find("race:") != std::string::npos;
+    undefined += expected.report.find("nothing has written") != std::string::npos;
+    read_first += expected.report.find("race: write") != std::string::npos &&
+                  expected.report.find("read by") != std::string::npos;
+  }
+  // The generator must reach what it is meant to test.
+  CHECK(races > 100);
+  CHECK(undefined > 50);
+  CHECK(read_first > 30);
 }

@@ -12,6 +12,7 @@
 #include "ir/parser.h"
 #include "ir/support/env.h"
 #include "ir/support/rng.h"
+#include "runtime/first_runs.h"
 
 namespace driftc::tests {
 
@@ -39,10 +40,15 @@ struct KernelCount : doctest::IReporter {
       count += entry.path().extension() == ".ptx";
     return count;
   }
-  void test_run_start() override { before = before_case = entries(); }
+  void test_run_start() override {
+    before = before_case = entries();
+    runtime::check_first_runs();
+  }
   void test_run_end(const doctest::TestRunStats&) override {
     const std::size_t now = entries(), made = now > before ? now - before : 0;
     std::printf("[kernels] NVRTC compiled %zu kernels for this run (limit %zu)\n", made, kLimit);
+    std::printf("[kernels] the first run of %zu kernels was in checked mode\n",
+                runtime::first_runs_checked());
     if (made > kLimit && !options.no_skip) {  // soak runs may compile what they like
       std::printf("[kernels] too many: reuse shapes and schedules in the tests. Most were for\n");
       std::ranges::sort(by_case, std::greater<>());

@@ -1,0 +1,159 @@
+#include "runtime/ptx/check_lanes.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "runtime/ptx/check_lanes.cpp"
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)  // see exec_plain.cpp
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace driftc::runtime::ptx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+using s32 = std::int32_t;
+using u64 = std::uint64_t;
+using s64 = std::int64_t;
+template <class T>
+using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
+
+constexpr u32 kAll = 0xFFFF;
+
+// S orders as the addresses do: shared ones are signed, and no host address has its top bit set
+// unless it is wrong, which the extent then shows.
+template <class S>
+HWY_INLINE LaneExtent extent(const S* addresses, const u16* masks, u32 first, u32 last) {
+  const Tag<S> d;
+  auto low = hn::Set(d, std::numeric_limits<S>::max());
+  auto high = hn::Set(d, std::numeric_limits<S>::min());
+  auto bits = hn::Zero(d);
+  LaneExtent odd{std::numeric_limits<s64>::max(), std::numeric_limits<s64>::min(), 0};
+  for (u32 g = first; g < last; ++g) {
+    const S* a = addresses + std::size_t{g} * kGroupLanes;
+    if (masks[g] == kAll) {
+      for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+        const auto v = hn::Load(d, a + k);
+        low = hn::IfThenElse(hn::Lt(v, low), v, low);
+        high = hn::IfThenElse(hn::Lt(high, v), v, high);
+        bits = hn::Or(bits, v);
+      }
+      continue;
+    }
+    for (u32 rest = masks[g]; rest; rest &= rest - 1) {
+      const S v = a[std::countr_zero(rest)];
+      odd.low = std::min<s64>(odd.low, v);
+      odd.high = std::max<s64>(odd.high, v);
+      odd.bits |= static_cast<u64>(v);
+    }
+  }
+  HWY_ALIGN S lows[64 / sizeof(S)], highs[64 / sizeof(S)], all[64 / sizeof(S)];
+  hn::Store(low, d, lows);
+  hn::Store(high, d, highs);
+  hn::Store(bits, d, all);
+  bool any = odd.low <= odd.high;
+  for (std::size_t k = 0; k < hn::Lanes(d); ++k) {
+    if (lows[k] > highs[k]) continue;  // no whole group
+    odd.low = any ? std::min<s64>(odd.low, lows[k]) : s64{lows[k]};
+    odd.high = any ? std::max<s64>(odd.high, highs[k]) : s64{highs[k]};
+    odd.bits |= static_cast<u64>(all[k]);
+    any = true;
+  }
+  return odd;
+}
+LaneExtent Extent32(const u32* a, const u16* masks, u32 first, u32 last) {
+  return extent(reinterpret_cast<const s32*>(a), masks, first, last);
+}
+LaneExtent Extent64(const u64* a, const u16* masks, u32 first, u32 last) {
+  return extent(reinterpret_cast<const s64*>(a), masks, first, last);
+}
+
+// Stamps are compared as signed numbers, all moved by 2^31.
+HWY_INLINE s32 moved(u32 v) { return static_cast<s32>(v ^ 0x80000000u); }
+
+bool Within(const u32* stamps, std::size_t count, u32 low, u32 high) {
+  const Tag<s32> d;
+  const auto flip = hn::Set(d, std::numeric_limits<s32>::min());
+  const auto least = hn::Set(d, moved(low)), end = hn::Set(d, moved(high));
+  const std::size_t step = hn::Lanes(d);
+  const auto* p = reinterpret_cast<const s32*>(stamps);
+  std::size_t i = 0;
+  auto bad = hn::Lt(hn::Zero(d), hn::Zero(d));
+  for (; i + step <= count; i += step) {
+    const auto v = hn::Xor(hn::LoadU(d, p + i), flip);
+    bad = hn::Or(bad, hn::Or(hn::Lt(v, least), hn::Not(hn::Lt(v, end))));
+  }
+  if (!hn::AllFalse(d, bad)) return false;
+  for (; i < count; ++i)
+    if (stamps[i] < low || stamps[i] >= high) return false;
+  return true;
+}
+
+template <class T>
+HWY_INLINE bool in_line(const T* a, T step) {
+  const Tag<T> d;
+  const T first = a[0];
+  bool same = true;
+  for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+    // Steps are powers of two, which a shift multiplies by on every target.
+    const auto expected =
+        hn::Add(hn::Set(d, first),
+                hn::ShiftLeftSame(hn::Iota(d, static_cast<T>(k)), std::countr_zero(step)));
+    same &= hn::AllTrue(d, hn::Eq(hn::Load(d, a + k), expected));
+  }
+  return same;
+}
+bool InLine(const u64* a, u64 step) { return in_line(a, step); }
+
+HWY_INLINE bool all_below(const u32* stamps, std::size_t count, u32 now) {
+  const Tag<s32> d;
+  const auto flip = hn::Set(d, std::numeric_limits<s32>::min());
+  const auto end = hn::Set(d, moved(now));
+  bool below = true;
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto v = hn::LoadU(d, reinterpret_cast<const s32*>(stamps) + i);
+    below &= hn::AllTrue(d, hn::Lt(hn::Xor(v, flip), end));
+  }
+  return below;
+}
+
+u32 StampRows(u32* stamps, const u32* addresses, const u16* masks, u32 first, u32 last, s64 offset,
+              u32 shift, u32 log_each, u32 now) {
+  const Tag<u32> d;
+  const std::size_t count = std::size_t{kGroupLanes} << log_each;
+  for (u32 g = first; g < last; ++g) {
+    const u32* const a = addresses + std::size_t{g} * kGroupLanes;
+    if (masks[g] != kAll || !in_line(a, u32{1} << (shift + log_each))) return g;
+    u32* const row = stamps + (static_cast<u64>(s64{static_cast<s32>(a[0])} + offset) >> shift);
+    if (!all_below(row, count, now)) return g;
+    const auto base = hn::Set(d, now | g * kGroupLanes);  // the threads of a group differ below
+    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const auto lane =
+          hn::ShiftRightSame(hn::Iota(d, static_cast<u32>(i)), static_cast<int>(log_each));
+      hn::StoreU(hn::Or(base, lane), d, row + i);
+    }
+  }
+  return last;
+}
+
+const LaneFunctions* Functions() {
+  static constexpr LaneFunctions kFunctions = {&Extent32, &Extent64, &Within, &InLine, &StampRows};
+  return &kFunctions;
+}
+
+}  // namespace
+}  // namespace driftc::runtime::ptx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace driftc::runtime::ptx {
+HWY_EXPORT(Functions);
+const LaneFunctions& lane_functions() { return *HWY_DYNAMIC_DISPATCH(Functions)(); }
+}  // namespace driftc::runtime::ptx
+#endif
