@@ -71,6 +71,8 @@ CompareView make_view(const Arguments& arguments, const PairSettings& settings,
   view.passes_given = arguments.value_or("--passes", "");
   for (const auto& [key, value] : settings.selection.options.values())
     view.pass_options.emplace_back(key, value);
+  if (auto inductor = passes::parse_inductor(arguments.all("--inductor")))
+    view.inductor = std::move(*inductor);
   view.fallback = settings.fallback;
   const ir::PrecisionPlan &plan = settings.precision, &eager = settings.eager_precision;
   view.conv_precision = ir::name_of(plan.conv);

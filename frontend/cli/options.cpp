@@ -23,6 +23,10 @@ constexpr std::array kCompileRows = {
               "none,+NAME"},
     OptionRow{"--set", "PASS.OPTION=VALUE", "an option of a pass; `driftc passes` lists them",
               true},
+    OptionRow{"--inductor", "KEY=VALUE",
+              "a setting of PyTorch Inductor as what it is here, or why it changes no convolution; "
+              "`driftc passes` lists them",
+              true},
     OptionRow{"--precision", "P",
               "of both arms: f32, tf32[:rna|:trunc], f16 or bf16 (autocast), f64, pytorch "
               "(conv=tf32,matmul=f32), or conv=P,matmul=P,NODE=P; NODE=P is the compiled arm's"},
