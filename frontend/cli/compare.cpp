@@ -14,6 +14,7 @@
 #include "frontend/report/json.h"
 #include "frontend/report/sweep_report.h"
 #include "frontend/report/text.h"
+#include "runtime/study/knob_audit.h"
 #include "runtime/study/schedules.h"
 
 namespace driftc::frontend {
@@ -30,7 +31,7 @@ Result<void> check_combinations(const Arguments& arguments) {
                        "--sweep passes --csv FILE");
   if (!arguments.has("--sweep")) return {};
   for (const char* flag :
-       {"--save-dir", "--print-after", "--timings", "--require-compiled", "--schedules"})
+       {"--save-dir", "--print-after", "--timings", "--require-compiled", "--schedules", "--audit"})
     if (arguments.has(flag))
       return input_error(fmt::format("{} does not go with --sweep", flag),
                          "it is for one comparison at a time");
@@ -121,6 +122,14 @@ Result<int> compare_once(const Arguments& arguments, const Context& context, Ses
     session.progress().clear();
     if (!changes) return with_repro(changes.error(), session, settings, context);
     report.schedules = std::move(*changes);
+  }
+  if (arguments.has("--audit")) {
+    PairSettings audited = settings;
+    audited.on_value = {};
+    auto audit = audit_knobs(session.graph(), *inputs, audited, session.services());
+    session.progress().clear();
+    if (!audit) return with_repro(audit.error(), session, settings, context);
+    report.audit = std::move(*audit);
   }
   for (auto& input : report.inputs)
     for (const ResolvedInput& resolved : session.model().inputs)

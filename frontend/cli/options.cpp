@@ -65,6 +65,9 @@ constexpr std::array kCompareRows = {
               "exact one on the arm's own inputs, with the bound on the difference"},
     OptionRow{"--sweep", "WHAT",
               "one row per setting: passes, pairs, orders=ORDER,ORDER,... or tiles"},
+    OptionRow{"--audit", "",
+              "turn each pass and each option that is set over, one at a time, and say what that "
+              "changes: IR, source, PTX, bits; a flag that changes nothing is a placebo"},
     OptionRow{"--csv", "FILE", "with --sweep: the rows as CSV"},
     OptionRow{
         "--allow", "LIST",

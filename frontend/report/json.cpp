@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/report/audit_report.h"
 #include "frontend/report/schedules_report.h"
 #include "frontend/report/version.h"
 #include "ir/support/round.h"
@@ -268,6 +269,7 @@ Json compare_json(const PairReport& report, const CompareView& view) {
                                         {"samples", list(report.classes->samples)}}
                                  : Json(nullptr)},
       {"schedules", report.schedules ? schedules_json(*report.schedules) : Json(nullptr)},
+      {"audit", report.audit ? audit_json(*report.audit) : Json(nullptr)},
       {"mitigations", mitigations},
       {"allowed", list(view.allowed)},
       {"exit", view.exit_code},
