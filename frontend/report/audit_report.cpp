@@ -74,11 +74,13 @@ std::string audit_text(const KnobAudit& audit, const TextStyle& style) {
                {"rel L2", Align::kRight},
                {"changes"}});
   std::int64_t bits = 0, text = 0, placebos = 0;
+  std::string refused;
   for (const AuditRow& row : audit.rows) {
     const std::string verdict(verdict_of(row, audit.hashes));
     if (row.effect == AuditEffect::kRefused) {
-      table.add({row.flag, row.from, row.to, "", "", "", "", "", "", verdict + ": " + row.refused},
-                9, colour_of(row.effect));
+      table.add({row.flag, row.from, row.to, "", "", "", "", "", "", verdict}, 9,
+                colour_of(row.effect));
+      refused += fmt::format("  {} {} is refused: {}\n", row.flag, row.to, row.refused);
       continue;
     }
     (row.effect == AuditEffect::kBits   ? bits
@@ -99,10 +101,10 @@ std::string audit_text(const KnobAudit& audit, const TextStyle& style) {
              "the arm as set",
              Colour::kDim, style) +
          "\n";
-  return out +
-         fmt::format("audit: of {}, {} change bits, {} only the program, {} nothing (placebo)\n",
-                     plural(static_cast<std::int64_t>(audit.rows.size()), "flag"), bits, text,
-                     placebos);
+  return out + refused +
+         fmt::format(
+             "audit: {}: other bits {}, another program with the same bits {}, placebo {}\n",
+             plural(static_cast<std::int64_t>(audit.rows.size()), "flag"), bits, text, placebos);
 }
 
 Json audit_json(const KnobAudit& audit) {
