@@ -254,7 +254,11 @@ class PairRun {
     if (!ir::same_bits(own, compiled)) rung = name_local_causes(m, nodes, node);
     if (!equal_inputs && !ir::same_bits(eager, own))
       rung = compare::worse(rung, name_upstream(m, node));
-    if (node.verdict != Verdict::kNotCompiled) node.verdict = rung;
+    // A node that stayed in the interpreter under another contract (mode eager) differs all the same.
+    if (node.verdict == Verdict::kNotCompiled)
+      report_.verdict = compare::worse(report_.verdict, rung);
+    else
+      node.verdict = rung;
   }
 
   // On a GPU the slices of an atomic sum meet in an order that nobody knows: any order of the same

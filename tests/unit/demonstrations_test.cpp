@@ -45,6 +45,8 @@ Outcome run(const ir::Graph& graph, const std::vector<study::NamedTensor>& input
   s.on_value = [&](const std::string&, const ir::Tensor&, const ir::Tensor& compiled,
                    const ir::Tensor*) { out.y = compiled; };
   const auto report = tests::compare(graph, inputs, s);
+  // Not compiled is no excuse: where bits differ the verdict says how.
+  CHECK((report.verdict == runtime::compare::Verdict::kIdentical) == (report.values_differ == 0));
   out.rel_l2 = report.nodes.back().compiled_to_reference->rel_l2;
   return out;
 }
