@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "passes/selection.h"
+#include "passes/inductor.h"
 
 namespace driftc::passes {
 namespace {
@@ -27,6 +27,50 @@ std::string effect(const PassInfo& pass) {
   return out;
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + code(name);
+  return out;
+}
+
+std::string mirrors(const PassInfo& pass) {
+  const std::string names = joined(inductor_names_of(pass.name));
+  return cell(pass.mirrors) + (names.empty() || pass.mirrors.empty() ? "" : ", ") + names;
+}
+
+// What a value of a knob asks for, or that it asks for nothing.
+std::string words(std::string_view actions, std::string_view reason) {
+  return actions.empty() ? std::string(reason) : code(actions);
+}
+
+std::string inductor_docs() {
+  std::string out =
+      "\n## Inductor's settings\n\n`--inductor NAME=VALUE` says what a setting of "
+      "`torch._inductor.config` is here, sets that, and\n"
+      "is overruled by `--passes` and `--set`. NAME may be the environment variable. The table is "
+      "`passes/inductor.def`.\n\n"
+      "| setting | default | effect | True | False |\n|---|---|---|---|---|\n";
+  for (const InductorKnob& knob : inductor_knobs())
+    if (answer_of(knob) == InductorAnswer::kMapped)
+      out += fmt::format("| {} | {} | {} | {} | {} |\n", code(knob.name), knob.fallback,
+                         knob.effect, words(knob.on, knob.reason), words(knob.off, knob.reason));
+  out +=
+      "\nNo effect on a convolution:\n\n| setting | what it does | why it has none "
+      "|\n|---|---|---|\n";
+  for (const InductorKnob& knob : inductor_knobs())
+    if (answer_of(knob) == InductorAnswer::kNoEffect)
+      out += fmt::format("| {} | {} | {} |\n", code(knob.name), knob.what, knob.reason);
+  out +=
+      "\nAn effect in Inductor, nothing to set here (P precision, O order, A algorithm, R rounding "
+      "points):\n\n"
+      "| setting | effect | what it does | here |\n|---|---|---|---|\n";
+  for (const InductorKnob& knob : inductor_knobs())
+    if (answer_of(knob) == InductorAnswer::kNotHere)
+      out += fmt::format("| {} | {} | {} | {} |\n", code(knob.name), knob.effect, knob.what,
+                         knob.reason);
+  return out;
+}
+
 }  // namespace
 
 std::string render_pass_docs() {
@@ -37,11 +81,11 @@ std::string render_pass_docs() {
       "The order is fixed. Effect compares a pass's output with its input. Between the graph "
       "passes and the kernel\n"
       "passes `form-kernels` wraps every node in a kernel of its own; it always runs.\n\n"
-      "| pass | works on | does | effect | mirrors in Inductor |\n|---|---|---|---|---|\n";
+      "| pass | works on | does | effect | in PyTorch |\n|---|---|---|---|---|\n";
   for (const PassInfo& pass : all_passes())
     out += fmt::format("| {} | {} | {} | {} | {} |\n", code(pass.name),
                        pass.phase == Phase::kGraph ? "graph" : "kernels", cell(pass.doc),
-                       cell(effect(pass)), cell(pass.mirrors));
+                       cell(effect(pass)), mirrors(pass));
   out +=
       "\n## Modes\n\n`--mode` starts from these; `--passes +NAME,-NAME` changes them; `--passes "
       "none|all` starts anew.\n"
@@ -63,7 +107,7 @@ std::string render_pass_docs() {
     for (const OptionSpec& option : pass.options)
       out += fmt::format("| `{}.{}` | {} | {} | {} |\n", pass.name, option.name, option.fallback,
                          cell(option.accepts), cell(option.doc));
-  return out;
+  return out + inductor_docs();
 }
 
 }  // namespace driftc::passes

@@ -84,7 +84,7 @@ struct PassInfo {
   Phase phase;
   NumericEffect effect;
   std::string_view effect_note;  // the condition, where the effect has one
-  std::string_view mirrors;      // what it stands for in PyTorch Inductor
+  std::string_view mirrors;      // what it stands for in PyTorch, beside the names of inductor.def
   Presets on_in;
   std::span<const OptionSpec> options;
   Result<ir::Graph> (*run)(const ir::Graph&, const PassContext&);

@@ -62,7 +62,8 @@ constexpr Presets kAlways{true, true, true}, kStrictAndAll{true, false, true};
 constexpr Presets kDefaultAndAll{false, true, true}, kAll{false, false, true};
 
 // name, what it does,
-// phase, effect, when it has that effect, Inductor's name, presets, options, function.
+// phase, effect, when it has that effect, what PyTorch calls it beside inductor.def, presets,
+// options, function.
 // clang-format off
 constexpr std::array kPasses = {
     PassInfo{"canonicalize",
@@ -74,20 +75,20 @@ constexpr std::array kPasses = {
     PassInfo{"fold-constants", "computes what depends on constants only, in the interpreter",
              P::kGraph, E::kBitExact, "", "", kAlways, {}, fold_constants},
     PassInfo{"fold-batchnorm", "batch normalisation into the weights of the convolution before it",
-             P::kGraph, E::kChangesRounding, "", "freezing", kAll, kFoldBatchnorm, fold_batchnorm},
+             P::kGraph, E::kChangesRounding, "", "", kAll, kFoldBatchnorm, fold_batchnorm},
     PassInfo{"layout-channels-last", "convolution results stored NHWC, channels summed innermost",
-             P::kGraph, E::kReassociates, "crs becomes rsc", "layout_optimization", kDefaultAndAll,
+             P::kGraph, E::kReassociates, "crs becomes rsc", "", kDefaultAndAll,
              kLayout, layout_channels_last},
     PassInfo{"conv1x1-as-matmul",
              "1x1 convolutions (stride 1, pad 0, dilation 1, groups 1) as matrix products",
              P::kGraph, E::kReassociates,
              "where the matmul splits k; ChangesPrecision where the precision flags of conv and "
              "matmul differ",
-             "conv_1x1_as_mm", kAll, {}, conv1x1_as_matmul},
+             "", kAll, {}, conv1x1_as_matmul},
     PassInfo{"choose-algorithm",
              "convolutions as direct sums, implicit GEMM, im2col, Winograd F(2,3) or F(4,3)",
              P::kKernel, E::kChangesAlgorithm, "BitExact between direct, implicit_gemm and im2col",
-             "cuDNN engine, max_autotune", kAll, kChooseAlgorithm, choose_algorithm},
+             "cuDNN engine", kAll, kChooseAlgorithm, choose_algorithm},
     PassInfo{"precision",
              "--precision: tf32, f16/bf16 autocast or f64, by the op as it stands",
              P::kKernel, E::kChangesPrecision, "", "allow_tf32, autocast", {}, {}, precision},
@@ -99,7 +100,7 @@ constexpr std::array kPasses = {
     PassInfo{"fuse-epilogue",
              "bias, add, mul, relu, clip, batch_norm into the convolution or matmul before them",
              P::kKernel, E::kChangesRounding, "BitExact in f32 without contraction",
-             "epilogue_fusion (templates)", kStrictAndAll, kFuseEpilogue, fuse_epilogue},
+             "", kStrictAndAll, kFuseEpilogue, fuse_epilogue},
     PassInfo{"bias-first", "the bias starts the accumulator",
              P::kKernel, E::kReassociates, "", "addmm", kAll, {}, bias_first},
     PassInfo{"contract", "mul and add become fma in pointwise code and epilogues",
@@ -107,7 +108,7 @@ constexpr std::array kPasses = {
     PassInfo{"choose-tiling", "block and thread tiles; small matmul grids split k",
              P::kKernel, E::kReassociates,
              "only where k is split; ChangesPrecision with accumulate=f64",
-             "max_autotune, coordinate_descent_tuning", kAlways, kChooseTiling, choose_tiling},
+             "tiles of templates", kAlways, kChooseTiling, choose_tiling},
     PassInfo{"match-order", "mitigation: every kernel back to eager's contract",
              P::kKernel, E::kReassociates, "towards eager", "(none exists)",
              {true, false, false}, {}, match_order},

@@ -14,6 +14,7 @@
 #include "frontend/report/json.h"
 #include "frontend/report/sweep_report.h"
 #include "frontend/report/text.h"
+#include "runtime/study/knob_audit.h"
 #include "runtime/study/schedules.h"
 
 namespace driftc::frontend {
@@ -30,7 +31,7 @@ Result<void> check_combinations(const Arguments& arguments) {
                        "--sweep passes --csv FILE");
   if (!arguments.has("--sweep")) return {};
   for (const char* flag :
-       {"--save-dir", "--print-after", "--timings", "--require-compiled", "--schedules"})
+       {"--save-dir", "--print-after", "--timings", "--require-compiled", "--schedules", "--audit"})
     if (arguments.has(flag))
       return input_error(fmt::format("{} does not go with --sweep", flag),
                          "it is for one comparison at a time");
@@ -71,6 +72,8 @@ CompareView make_view(const Arguments& arguments, const PairSettings& settings,
   view.passes_given = arguments.value_or("--passes", "");
   for (const auto& [key, value] : settings.selection.options.values())
     view.pass_options.emplace_back(key, value);
+  if (auto inductor = passes::parse_inductor(arguments.all("--inductor")))
+    view.inductor = std::move(*inductor);
   view.fallback = settings.fallback;
   const ir::PrecisionPlan &plan = settings.precision, &eager = settings.eager_precision;
   view.conv_precision = ir::name_of(plan.conv);
@@ -119,6 +122,14 @@ Result<int> compare_once(const Arguments& arguments, const Context& context, Ses
     session.progress().clear();
     if (!changes) return with_repro(changes.error(), session, settings, context);
     report.schedules = std::move(*changes);
+  }
+  if (arguments.has("--audit")) {
+    PairSettings audited = settings;
+    audited.on_value = {};
+    auto audit = audit_knobs(session.graph(), *inputs, audited, session.services());
+    session.progress().clear();
+    if (!audit) return with_repro(audit.error(), session, settings, context);
+    report.audit = std::move(*audit);
   }
   for (auto& input : report.inputs)
     for (const ResolvedInput& resolved : session.model().inputs)

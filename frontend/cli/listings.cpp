@@ -4,7 +4,7 @@
 #include "frontend/cli/command.h"
 #include "frontend/cli/options.h"
 #include "frontend/report/version.h"
-#include "passes/selection.h"
+#include "passes/inductor.h"
 #include "runtime/devices/profile.h"
 
 namespace driftc::frontend {
@@ -12,6 +12,54 @@ namespace {
 
 constexpr std::array kModes = {passes::Mode::kEager, passes::Mode::kStrict, passes::Mode::kDefault,
                                passes::Mode::kReduceOverhead};
+
+using passes::InductorAnswer;
+using passes::InductorKnob;
+
+std::string inductor_text() {
+  Table passes({{"pass"}, {"settings of Inductor that govern it"}});
+  for (const passes::PassInfo& pass : passes::all_passes()) {
+    const std::vector<std::string> names = passes::inductor_names_of(pass.name);
+    if (!names.empty())
+      passes.add({std::string(pass.name), fmt::format("{}", fmt::join(names, ", "))});
+  }
+  Table mapped({{"setting"}, {"default"}, {"True is"}, {"False is"}}),
+      other({{"setting"}, {"effect"}, {"why it sets nothing"}});
+  for (const InductorKnob& knob : passes::inductor_knobs()) {
+    const auto words = [&](std::string_view actions) {
+      return std::string(actions.empty() ? knob.reason : actions);
+    };
+    const InductorAnswer answer = answer_of(knob);
+    if (answer == InductorAnswer::kMapped)
+      mapped.add(
+          {std::string(knob.name), std::string(knob.fallback), words(knob.on), words(knob.off)});
+    else
+      other.add({std::string(knob.name),
+                 answer == InductorAnswer::kNoEffect ? "none" : std::string(knob.effect),
+                 std::string(knob.reason)});
+  }
+  return "\nSettings of PyTorch Inductor (--inductor SETTING=VALUE):\n\n" + mapped.render({}) +
+         "\n" + passes.render({}) +
+         "\nThose that change no convolution (none), or by what is not a setting here (P "
+         "precision, O "
+         "order, A algorithm,\nR rounding points):\n\n" +
+         other.render({});
+}
+
+Json inductor_json() {
+  Json list = Json::array();
+  for (const InductorKnob& knob : passes::inductor_knobs())
+    list.push_back({{"name", std::string(knob.name)},
+                    {"environment", text_or_null(std::string(knob.environment))},
+                    {"default", std::string(knob.fallback)},
+                    {"effect", std::string(knob.effect)},
+                    {"doc", std::string(knob.what)},
+                    {"answer", std::string(name_of(answer_of(knob)))},
+                    {"true", std::string(knob.on)},
+                    {"false", std::string(knob.off)},
+                    {"reason", text_or_null(std::string(knob.reason))}});
+  return list;
+}
 
 std::string passes_text(const TextStyle&) {
   Table table({{"pass"}, {"strict"}, {"default"}, {"effect on bits"}, {"what it does"}});
@@ -28,7 +76,7 @@ std::string passes_text(const TextStyle&) {
     for (const passes::OptionSpec& option : pass.options)
       options.add({fmt::format("{}.{}", pass.name, option.name), std::string(option.fallback),
                    std::string(option.accepts), std::string(option.doc)});
-  return out + options.render({});
+  return out + options.render({}) + inductor_text();
 }
 
 Json passes_json() {
@@ -48,13 +96,15 @@ Json passes_json() {
                     {"effect", std::string(name_of(pass.effect))},
                     {"effect_note", std::string(pass.effect_note)},
                     {"mirrors", std::string(pass.mirrors)},
+                    {"inductor", passes::inductor_names_of(pass.name)},
                     {"modes", enabled},
                     {"options", options}});
   }
   return {{"schema", "driftc.passes/1"},
           {"driftc", std::string(kVersion)},
           {"modes", modes},
-          {"passes", list}};
+          {"passes", list},
+          {"inductor", inductor_json()}};
 }
 
 std::string devices_text(const TextStyle&) {

@@ -23,6 +23,10 @@ constexpr std::array kCompileRows = {
               "none,+NAME"},
     OptionRow{"--set", "PASS.OPTION=VALUE", "an option of a pass; `driftc passes` lists them",
               true},
+    OptionRow{"--inductor", "KEY=VALUE",
+              "a setting of PyTorch Inductor as what it is here, or why it changes no convolution; "
+              "`driftc passes` lists them",
+              true},
     OptionRow{"--precision", "P",
               "of both arms: f32, tf32[:rna|:trunc], f16 or bf16 (autocast), f64, pytorch "
               "(conv=tf32,matmul=f32), or conv=P,matmul=P,NODE=P; NODE=P is the compiled arm's"},
@@ -63,6 +67,9 @@ constexpr std::array kCompareRows = {
               "exact one on the arm's own inputs, with the bound on the difference"},
     OptionRow{"--sweep", "WHAT",
               "one row per setting: passes, pairs, orders=ORDER,ORDER,... or tiles"},
+    OptionRow{"--audit", "",
+              "turn each pass and each option that is set over, one at a time, and say what that "
+              "changes: IR, source, PTX, bits; a flag that changes nothing is a placebo"},
     OptionRow{"--csv", "FILE", "with --sweep: the rows as CSV"},
     OptionRow{
         "--allow", "LIST",

@@ -6,6 +6,7 @@
 
 #include "frontend/cli/executor_choice.h"
 #include "frontend/cli/output.h"
+#include "passes/inductor.h"
 
 namespace driftc::frontend {
 
@@ -47,6 +48,8 @@ Result<PairSettings> pair_settings(const Arguments& arguments, const Settings& e
   request.mode = arguments.value_or("--mode", "");
   request.passes = arguments.value_or("--passes", "");
   request.sets = arguments.all("--set");
+  DRIFTC_TRY(inductor, passes::parse_inductor(arguments.all("--inductor")));
+  DRIFTC_CHECK(passes::add_inductor(inductor, request));
   if (const std::optional<std::string> nodes = arguments.value("--fallback")) {
     DRIFTC_TRY(list, split_list("--fallback", *nodes));
     settings.fallback = list;
@@ -63,13 +66,17 @@ Result<PairSettings> pair_settings(const Arguments& arguments, const Settings& e
     settings.eager_precision = plan;
   }
   DRIFTC_TRY(selection, passes::select_passes(request));
+  DRIFTC_CHECK(passes::finish_inductor(inductor, request, selection));
+  for (const passes::InductorSetting& setting : inductor) note(passes::explain(setting));
+  for (const std::string& text : selection.notes) note(text);
   settings.selection = selection;
   DRIFTC_CHECK(set_eager_order(arguments, settings));
   DRIFTC_TRY(choice, choose_executor(arguments, environment));
   settings.device = choice.device;
   settings.executor = choice.executor;
   settings.precision.mma_arch = settings.eager_precision.mma_arch = settings.device.mma_arch;
-  settings.deterministic = arguments.has("--deterministic");
+  settings.deterministic =
+      arguments.has("--deterministic") || passes::asks_for_deterministic(inductor);
   return settings;
 }
 

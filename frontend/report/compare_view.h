@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "passes/inductor.h"
 #include "runtime/study/cudnn_model.h"
 #include "runtime/study/report.h"
 
@@ -18,6 +19,7 @@ struct CompareView {
   std::string passes_given;  // the text of --passes, "" when it was not given
   std::vector<std::pair<std::string, std::string>>
       pass_options;                                 // set by --set: "pass.option", value
+  std::vector<passes::InductorSetting> inductor;    // of --inductor
   std::vector<std::string> fallback;                // asked for by --fallback
   std::optional<std::int64_t> weight_seed;          // of --reseed-weights
   std::optional<runtime::study::CudnnModel> cudnn;  // the eager arm models it; empty: interpreter

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "frontend/report/audit_report.h"
 #include "frontend/report/schedules_report.h"
 #include "frontend/report/version.h"
 #include "ir/support/round.h"
@@ -48,6 +49,18 @@ Json input_json(const InputReport& input) {
            {{"f16", input.not_f16}, {"bf16", input.not_bf16}, {"tf32", input.not_tf32}}}};
 }
 
+Json inductor_json(const std::vector<passes::InductorSetting>& settings) {
+  Json out = Json::array();
+  for (const passes::InductorSetting& setting : settings)
+    out.push_back({{"key", std::string(setting.knob->name)},
+                   {"value", setting.value},
+                   {"answer", std::string(name_of(answer_of(*setting.knob)))},
+                   {"is", list(setting.actions)},
+                   {"reason", setting.actions.empty() ? Json(std::string(setting.knob->reason))
+                                                      : Json(nullptr)}});
+  return out;
+}
+
 Json settings_json(const PairReport& report, const CompareView& view) {
   Json enabled = Json::array();
   for (const auto& pass : report.passes)
@@ -58,6 +71,7 @@ Json settings_json(const PairReport& report, const CompareView& view) {
       {"mode", view.mode},
       {"passes", enabled},
       {"options", options},
+      {"inductor", inductor_json(view.inductor)},
       {"precision", {{"conv", view.conv_precision}, {"matmul", view.matmul_precision}}},
       {"seeds",
        {{"schedule", 0}, {"weights", view.weight_seed ? Json(*view.weight_seed) : Json(nullptr)}}},
@@ -257,6 +271,7 @@ Json compare_json(const PairReport& report, const CompareView& view) {
                                         {"samples", list(report.classes->samples)}}
                                  : Json(nullptr)},
       {"schedules", report.schedules ? schedules_json(*report.schedules) : Json(nullptr)},
+      {"audit", report.audit ? audit_json(*report.audit) : Json(nullptr)},
       {"mitigations", mitigations},
       {"allowed", list(view.allowed)},
       {"exit", view.exit_code},

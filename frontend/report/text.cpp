@@ -7,6 +7,7 @@
 #include <set>
 
 #include "frontend/report/advice.h"
+#include "frontend/report/audit_report.h"
 #include "frontend/report/schedules_report.h"
 #include "ir/support/round.h"
 #include "passes/form_kernels.h"
@@ -466,6 +467,7 @@ std::string compare_text(const PairReport& report, const CompareView& view,
   out += reasons_section("not compiled", report.fallbacks) +
          reasons_section("not the algorithm asked for", report.refusals);
   if (report.schedules) out += schedules_text(*report.schedules, style);
+  if (report.audit) out += audit_text(*report.audit, style);
   out += "\n" + verdict_line(report, style) + "\n";
   out += mitigations_section(report);
   for (const std::string& failure : view.failures)

@@ -267,6 +267,11 @@ void Mma(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
     Spread spread;
     for (u32 i = 0; i < in.mma_run; ++i) {
       const BoundInst& one = (&in)[i];
+      if (one.mma->quad_pairs) {
+        mma_of_quad_pairs(one, f, warp);
+        spread.forget();
+        continue;
+      }
       // Another kind of mma has fragments of another form.
       if (i > 0 && (one.mma->k != (&in)[i - 1].mma->k ||
                     one.mma->core.format != (&in)[i - 1].mma->core.format))

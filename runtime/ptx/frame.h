@@ -152,6 +152,8 @@ ExecFn local_function(Op op);
 ExecFn warp_function(Op op);
 // kMma and kLoadMatrix.
 ExecFn mma_function(Op op);
+// One part of an m8n8k4 by the warp that begins at lane `warp`, all of whose threads execute.
+void mma_of_quad_pairs(const BoundInst& inst, Frame& frame, std::size_t warp);
 // False when an address is out of range or misaligned: the caller then runs the fallback, which
 // reports it.
 using RegionFn = bool (*)(const BoundRegion& region, Frame& frame, std::uint32_t first,

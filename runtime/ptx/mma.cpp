@@ -10,12 +10,14 @@ struct Row {
   std::string_view shape;
   Type operand;
   int k, a_regs, b_regs, first_sm;
+  int last_sm = 1000;
 };
-// m8n8k4 of sm_70 is left out: NVRTC makes no code for it, and later chips emulate it.
+// m8n8k4 is the instruction of sm_70 alone: later chips take it, and compute it by other means.
 constexpr std::array kRows = {
-    Row{"m16n8k8", Type::kF16, 8, 2, 1, 75},  Row{"m16n8k16", Type::kF16, 16, 4, 2, 80},
-    Row{"m16n8k8", Type::kBF16, 8, 2, 1, 80}, Row{"m16n8k16", Type::kBF16, 16, 4, 2, 80},
-    Row{"m16n8k4", Type::kTF32, 4, 2, 1, 80}, Row{"m16n8k8", Type::kTF32, 8, 4, 2, 80},
+    Row{"m8n8k4", Type::kF16, 4, 2, 2, 70, 70}, Row{"m16n8k8", Type::kF16, 8, 2, 1, 75},
+    Row{"m16n8k16", Type::kF16, 16, 4, 2, 80},  Row{"m16n8k8", Type::kBF16, 8, 2, 1, 80},
+    Row{"m16n8k16", Type::kBF16, 16, 4, 2, 80}, Row{"m16n8k4", Type::kTF32, 4, 2, 1, 80},
+    Row{"m16n8k8", Type::kTF32, 8, 4, 2, 80},
 };
 
 }  // namespace
@@ -45,7 +47,9 @@ Result<MmaShape> mma_shape(std::string_view target, const std::vector<std::strin
   const int sm = arch.starts_with("sm_") ? std::atoi(arch.c_str() + 3) : 0;
   if (!core || sm < row->first_sm)
     return refused("needs a tensor core that " + std::string(target) + " does not have");
-  return MmaShape{*core, row->k, row->a_regs, row->b_regs, half ? 2 : 4};
+  if (sm > row->last_sm)
+    return refused("is not modelled bit-exactly on " + std::string(target) + ", which emulates it");
+  return MmaShape{*core, row->k, row->a_regs, row->b_regs, half ? 2 : 4, row->shape == "m8n8k4", 0};
 }
 
 }  // namespace driftc::runtime::ptx

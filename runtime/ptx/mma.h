@@ -17,6 +17,12 @@ struct MmaShape {
   TensorCore core;
   int k = 0;
   int a_regs = 0, b_regs = 0, acc_regs = 0;  // 32-bit registers of a thread
+  // m8n8k4: four 8x8 products side by side, one for each pair of quads (threads 4 q to 4 q + 3 and
+  // 16 + 4 q to 19 + 4 q). It is executed in two parts of four columns, whose accumulators have the
+  // registers above; `column` is the first one of this part.
+  bool quad_pairs = false;
+  int column = 0;
+  int parts() const { return quad_pairs ? 2 : 1; }
 };
 
 // `target` of the module ("sm_90"); `flags` and `types` are the modifiers of the instruction, split

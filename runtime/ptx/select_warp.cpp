@@ -1,4 +1,6 @@
 // What threads of a warp or a block do together.
+#include <algorithm>
+
 #include "runtime/ptx/select.h"
 
 namespace driftc::runtime::ptx {
@@ -80,9 +82,9 @@ bool Selector::mma() {
   auto shape = mma_shape(module_.target, flags_, types_);
   if (!shape.ok()) return refuse(shape.error().message.c_str());
   flags_.clear();
-  const std::array<int, 4> counts = {shape->acc_regs, shape->a_regs, shape->b_regs,
-                                     shape->acc_regs};
-  Inst& inst = emit(Op::kMma, {}, {}, static_cast<std::int64_t>(program_->mma_shapes.size()));
+  const int acc = shape->parts() * shape->acc_regs;
+  const std::array<int, 4> counts = {acc, shape->a_regs, shape->b_regs, acc};
+  std::array<std::vector<Reg>, 4> regs;  // D, A, B, C
   for (std::size_t o = 0; o < 4; ++o) {
     const std::vector<Operand> list = elements(op(o));
     if (list.size() != static_cast<std::size_t>(counts[o]))
@@ -91,13 +93,26 @@ bool Selector::mma() {
     for (const Operand& e : list) {
       const Reg r = o == 0 ? destination(e, RegKind::kW) : source(e, RegKind::kW);
       if (r == kNoReg) return false;
-      if (o == 0)
-        inst.dst[inst.destinations++] = r;
-      else
-        inst.src[inst.sources++] = r;
+      regs[o].push_back(r);
     }
   }
-  program_->mma_shapes.push_back(*shape);
+  // The first part must not overwrite what the second reads.
+  if (shape->parts() > 1)
+    for (std::size_t o = 1; o < 4; ++o)
+      for (Reg& r : regs[o])
+        if (std::find(regs[0].begin(), regs[0].end(), r) != regs[0].end())
+          r = temp(Op::kMov32, {r});
+  for (int part = 0; part < shape->parts(); ++part) {
+    Inst& inst = emit(Op::kMma, {}, {}, static_cast<std::int64_t>(program_->mma_shapes.size()));
+    const auto first = static_cast<std::size_t>(part * shape->acc_regs),
+               last = first + static_cast<std::size_t>(shape->acc_regs);
+    for (std::size_t i = first; i < last; ++i) inst.dst[inst.destinations++] = regs[0][i];
+    for (const std::size_t o : {1, 2})
+      for (const Reg r : regs[o]) inst.src[inst.sources++] = r;
+    for (std::size_t i = first; i < last; ++i) inst.src[inst.sources++] = regs[3][i];
+    program_->mma_shapes.push_back(*shape);
+    program_->mma_shapes.back().column = 4 * part;
+  }
   return true;
 }
 

@@ -16,7 +16,6 @@ struct CaptureResult {
   std::int64_t wrong_scalar = 0;  // tensor_core_chain
   std::int64_t wrong_lanes = 0;   // tensor_core_tile
   std::int64_t wrong_mma = 0;     // mma.sync in the executor
-  std::string without_mma;        // why the executor was not asked; "" where it was
 };
 Result<CaptureResult> check_capture(const Capture& capture, ThreadPool& pool);
 

@@ -112,6 +112,11 @@ Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
     s.fallback.clear();
     std::erase(s.selection.enabled, "fallback");
   }
+  if (selection.has("precision"))
+    for (const auto& [node, precision] : settings.precision.nodes) {
+      if (precision != ir::Precision::kF64) continue;
+      off("precision " + node + "=f64").precision.nodes.erase(node);
+    }
   if (selection.has("choose-tiling")) {
     const std::string& how = selection.options.get("choose-tiling.accumulate");
     if (how != "f32")

@@ -18,8 +18,8 @@ struct Work {
 };
 Work work_of(const ir::Graph& compiled, int sm_count);
 
-// One entry per mitigation that the settings have on: match-order, fallback, accumulate=kahan|f64,
-// batch-invariant. `compiled`: the source as the settings compile it. No kernel is compiled.
+// One entry per mitigation that the settings have on: match-order, fallback, a node in f64,
+// accumulate=kahan|f64, batch-invariant. `compiled`: the source as the settings compile it. No kernel is compiled.
 Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
                                                      const ir::Graph& compiled,
                                                      const PairSettings& settings,

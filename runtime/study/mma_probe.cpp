@@ -13,9 +13,21 @@ namespace driftc::runtime::study {
 namespace {
 
 bool words(const MmaInstruction& i) { return i.format == TcFormat::kTf32; }
-int a_registers(const MmaInstruction& i) { return words(i) ? i.k / 2 : i.k / 4; }
-int b_registers(const MmaInstruction& i) { return words(i) ? i.k / 4 : i.k / 8; }
-int c_registers(const MmaInstruction& i) { return i.accumulator == TcAccumulator::kF16 ? 2 : 4; }
+// m8n8k4: four products of 8 rows. Rows 0 to 7 go to the first and third, the others to the second
+// and fourth, whose results have to agree.
+bool quad_pairs(const MmaInstruction& i) { return i.format == TcFormat::kF16 && i.k == 4; }
+int a_registers(const MmaInstruction& i) {
+  if (quad_pairs(i)) return 2;
+  return words(i) ? i.k / 2 : i.k / 4;
+}
+int b_registers(const MmaInstruction& i) {
+  if (quad_pairs(i)) return 2;
+  return words(i) ? i.k / 4 : i.k / 8;
+}
+int c_registers(const MmaInstruction& i) {
+  const int of_16_rows = i.accumulator == TcAccumulator::kF16 ? 2 : 4;
+  return quad_pairs(i) ? 2 * of_16_rows : of_16_rows;
+}
 const char* name_of(TcFormat format) {
   switch (format) {
     case TcFormat::kF16:
@@ -40,21 +52,31 @@ std::uint32_t encoded(TcFormat format, float v) {
   return std::bit_cast<std::uint32_t>(v);
 }
 
-// Element i of a thread's fragment (PTX ISA, "Matrix fragments for mma.m16n8k8", "... k16").
+// Element i of a thread's fragment (PTX ISA, "Matrix fragments for mma.m16n8k8", "... k16", "...
+// mma.m8n8k4 with .f16").
 struct At {
   int row, column;
 };
+At in_quad_pair(int lane, int row, int column) {
+  return {row + (lane < 16 ? 0 : 4) + 8 * (lane / 4 % 2), column};
+}
 At a_element(const MmaInstruction& in, int lane, int i) {
   const int g = lane / 4, t = lane % 4;
+  if (quad_pairs(in)) return in_quad_pair(lane, t, i);
   if (words(in)) return {g + 8 * (i & 1), t + 4 * (i >> 1)};
   return {g + 8 * (i >> 1 & 1), 2 * t + (i & 1) + 8 * (i >> 2)};
 }
 At b_element(const MmaInstruction& in, int lane, int i) {  // row: k
   const int g = lane / 4, t = lane % 4;
+  if (quad_pairs(in)) return {i, t + (lane < 16 ? 0 : 4)};
   if (words(in)) return {t + 4 * i, g};
   return {2 * t + (i & 1) + 8 * (i >> 1), g};
 }
-At c_element(int lane, int i) { return {lane / 4 + 8 * (i >> 1), 2 * (lane % 4) + (i & 1)}; }
+At c_element(const MmaInstruction& in, int lane, int i) {
+  if (!quad_pairs(in)) return {lane / 4 + 8 * (i >> 1), 2 * (lane % 4) + (i & 1)};
+  if (in.accumulator == TcAccumulator::kF16) return in_quad_pair(lane, lane % 4, i);
+  return in_quad_pair(lane, (lane & 1) + (i & 2), (i & 4) + (lane & 2) + (i & 1));
+}
 
 std::string list(const char* prefix, int from, int count) {
   std::string out;
@@ -92,9 +114,9 @@ std::string mma_probe_ptx(const MmaInstruction& in) {
   base("%rd2", c);
   for (int i = 0; i < a + b + c; ++i)
     out += fmt::format("  ld.global.u32 %r{}, [%rd1+{}];\n", i, 128 * i);
-  out += fmt::format("  mma.sync.aligned.m16n8k{}.row.col.{}.{}.{}.{} {}, {}, {}, {};\n", in.k, acc,
-                     type, type, acc, list("%r", 16, c), list("%r", 0, a), list("%r", a, b),
-                     list("%r", a + b, c));
+  out += fmt::format("  mma.sync.aligned.{}k{}.row.col.{}.{}.{}.{} {}, {}, {}, {};\n",
+                     quad_pairs(in) ? "m8n8" : "m16n8", in.k, acc, type, type, acc,
+                     list("%r", 16, c), list("%r", 0, a), list("%r", a, b), list("%r", a + b, c));
   for (int i = 0; i < c; ++i)
     out += fmt::format("  st.global.u32 [%rd2+{}], %r{};\n", 128 * i, 16 + i);
   return out + "  ret;\n}\n";
@@ -106,7 +128,7 @@ Result<std::vector<std::vector<float>>> run_mma(const MmaInstruction& in,
   DRIFTC_TRY(module, ptx::parse_module(mma_probe_ptx(in), "mma_probe.ptx"));
   DRIFTC_TRY(program, ptx::decode(module, "probe"));
   const int a = a_registers(in), b = b_registers(in), c = c_registers(in);
-  const int per_word = words(in) ? 1 : 2, per_c = c == 2 ? 2 : 1;
+  const int per_word = words(in) ? 1 : 2, per_c = in.accumulator == TcAccumulator::kF16 ? 2 : 1;
   std::vector<std::uint32_t> input, output(problems.size() * static_cast<std::size_t>(32 * c));
   input.reserve(problems.size() * static_cast<std::size_t>(32 * (a + b + c)));
   for (const MmaProblem& p : problems) {
@@ -127,7 +149,7 @@ Result<std::vector<std::vector<float>>> run_mma(const MmaInstruction& in,
       return encoded(in.format, p.b[static_cast<std::size_t>(at.row * 8 + at.column)]);
     });
     put(c, per_c, [&](int lane, int i) {
-      const At at = c_element(lane, i);
+      const At at = c_element(in, lane, i);
       const float v = p.c[static_cast<std::size_t>(at.row * 8 + at.column)];
       return per_c == 2 ? encoded(TcFormat::kF16, v) : std::bit_cast<std::uint32_t>(v);
     });
@@ -147,16 +169,22 @@ Result<std::vector<std::vector<float>>> run_mma(const MmaInstruction& in,
   std::vector<std::vector<float>> out;
   for (std::size_t n = 0; n < problems.size(); ++n) {
     std::vector<float> d(16 * 8);
+    std::vector<bool> there(d.size());
     for (int r = 0; r < c; ++r)
       for (int lane = 0; lane < 32; ++lane) {
         const std::uint32_t word =
             output[(n * static_cast<std::size_t>(c) + static_cast<std::size_t>(r)) * 32 +
                    static_cast<std::size_t>(lane)];
         for (int e = 0; e < per_c; ++e) {
-          const At at = c_element(lane, per_c * r + e);
-          d[static_cast<std::size_t>(at.row * 8 + at.column)] =
-              per_c == 2 ? f16_to_f32(static_cast<std::uint16_t>(word >> (16 * e)))
-                         : std::bit_cast<float>(word);
+          const At at = c_element(in, lane, per_c * r + e);
+          const auto index = static_cast<std::size_t>(at.row * 8 + at.column);
+          const float v = per_c == 2 ? f16_to_f32(static_cast<std::uint16_t>(word >> (16 * e)))
+                                     : std::bit_cast<float>(word);
+          if (there[index] &&
+              std::bit_cast<std::uint32_t>(v) != std::bit_cast<std::uint32_t>(d[index]))
+            return internal_error("two pairs of quads made different results of the same operands");
+          there[index] = true;
+          d[index] = v;
         }
       }
     out.push_back(std::move(d));

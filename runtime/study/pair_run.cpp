@@ -264,7 +264,11 @@ class PairRun {
     if (!ir::same_bits(own, compiled)) rung = name_local_causes(m, nodes, node);
     if (!equal_inputs && !ir::same_bits(eager, own))
       rung = compare::worse(rung, name_upstream(m, node));
-    if (node.verdict != Verdict::kNotCompiled) node.verdict = rung;
+    // A node that stayed in the interpreter under another contract (mode eager) differs all the same.
+    if (node.verdict == Verdict::kNotCompiled)
+      report_.verdict = compare::worse(report_.verdict, rung);
+    else
+      node.verdict = rung;
   }
 
   // What cuDNN made is not replayed: each of its convolutions behind a value that differs must be a

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/compare/metrics.h"
@@ -83,6 +84,31 @@ struct ScheduleReport {
   std::int64_t outputs_changed = 0, outputs_of = 0;
 };
 
+// One flag turned over, everything else as it is set; against the compiled arm as it is set.
+enum class AuditEffect : std::uint8_t { kPlacebo, kText, kBits, kRefused };
+std::string_view name_of(AuditEffect effect);  // "placebo", "text", "bits", "refused"
+struct ArmHashes {
+  std::string ir, source, ptx, bits;  // compiled graph, CUDA text and PTX of its kernels, outputs
+};
+struct AuditRow {
+  std::string flag;      // a pass, or an option as "pass.option"
+  std::string from, to;  // "on" and "off", or values of the option
+  ArmHashes hashes;      // flipped
+  std::string refused;   // why the flipped settings do not compile; the rest is empty then
+  AuditEffect effect = AuditEffect::kPlacebo;
+  std::int64_t values = 0, values_changed = 0;  // source values that both arms materialise
+  std::int64_t elements = 0, mismatched = 0;    // of the graph's outputs
+  std::uint64_t max_ulp = 0;                    // over the outputs, as the next two
+  double max_abs = 0, rel_l2 = 0;
+};
+struct KnobAudit {
+  bool repeatable = true;      // the same settings twice gave the same IR, source, PTX and bits
+  std::string first_change;    // otherwise: the first value whose bits differ, "" when a text does
+  ArmHashes hashes;            // of the arm as it is set
+  std::int64_t values = 0;     // source values that were compared between the two runs
+  std::vector<AuditRow> rows;  // none unless repeatable
+};
+
 // What a mitigation costs against the same settings without it. Estimated (study/cost.h).
 struct MitigationCost {
   std::string name;        // match-order, fallback, accumulate=kahan, ...
@@ -107,6 +133,7 @@ struct PairReport {
   std::string fault_pass;  // unexplained: the first pass whose graph no longer replays, or ""
   std::optional<compare::ClassChanges> classes;
   std::optional<ScheduleReport> schedules;     // --schedules
+  std::optional<KnobAudit> audit;              // --audit
   std::vector<MitigationCost> mitigations;     // that are on
   std::vector<NodeReport> nodes;               // in source order, materialised or not; no constants
   std::vector<NodeReport> outputs;             // of the graph, in their order

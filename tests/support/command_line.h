@@ -24,7 +24,8 @@ struct Outcome {
   int code = -1;
   std::string out, err;
 };
-// `command` is run by sh in the repository; `driftc` in it is the program, $TMP is `folder`.
+// `command` is run by sh in the repository; `driftc` in it is the program, $TMP is `folder`. JSON on
+// stdout or in $TMP/*.json that names a schema of docs/schema is checked against it.
 Outcome run_command(const std::string& command, const TemporaryFolder& folder);
 
 }  // namespace driftc::tests

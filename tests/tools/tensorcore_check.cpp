@@ -27,10 +27,8 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "{}\n", result.error().render());
       return 2;
     }
-    fmt::print(
-        "  {:<16} {:<7} {:>8} {:>14} {:>12} {:>10}\n", capture.file, capture.arch, result->outputs,
-        result->wrong_scalar, result->wrong_lanes,
-        result->without_mma.empty() ? fmt::format("{}", result->wrong_mma) : result->without_mma);
+    fmt::print("  {:<16} {:<7} {:>8} {:>14} {:>12} {:>10}\n", capture.file, capture.arch,
+               result->outputs, result->wrong_scalar, result->wrong_lanes, result->wrong_mma);
     wrong += result->wrong_scalar + result->wrong_lanes + result->wrong_mma;
     outputs += result->outputs;
   }

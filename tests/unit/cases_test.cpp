@@ -123,7 +123,7 @@ graph @g(%x: f32[2,4,10,11]) {
         const std::int64_t q = i % 11, p = i / 11 % 10;
         return 4.0f * static_cast<float>((p == 0 || p == 9 ? 2 : 3) * (q == 0 || q == 10 ? 2 : 3));
       });
-  for (int k : {1, 33, 1001})
+  for (int k : {1, 1001})
     expect_value(fmt::format(R"(gir 1
 graph @g(%x: f32[1,{0},3,5]) {{
   %w = constant f32[5,{0},1,1] splat(1)

@@ -1,11 +1,14 @@
 #include "tests/support/command_line.h"
 
+#include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+
+#include "tests/unit/report_schema.h"
 
 namespace driftc::tests {
 
@@ -27,6 +30,27 @@ std::string read_file(const fs::path& path) {
   return out.str();
 }
 
+namespace {
+
+// A document that names a schema of docs/schema has to follow it; parts of documents and files that
+// are not ours are left alone.
+void check_schema(const std::string& text, const std::string& command) {
+  if (!text.starts_with('{')) return;
+  const frontend::Json json = frontend::Json::parse(text, nullptr, false);
+  if (json.is_discarded() || !json.contains("schema") || !json["schema"].is_string()) return;
+  const std::string name = json["schema"];  // driftc.NAME/VERSION
+  const std::size_t dot = name.find('.'), slash = name.find('/');
+  if (!name.starts_with("driftc.") || slash == std::string::npos) return;
+  const fs::path file =
+      fs::path(DRIFTC_SOURCE_DIR) / "docs/schema" /
+      (name.substr(dot + 1, slash - dot - 1) + "-" + name.substr(slash + 1) + ".json");
+  if (!fs::exists(file)) return;
+  const std::string faults = schema_faults(frontend::Json::parse(read_file(file)), json);
+  CHECK_MESSAGE(faults.empty(), command << "\n" << name << ": " << faults);
+}
+
+}  // namespace
+
 Outcome run_command(const std::string& command, const TemporaryFolder& folder) {
   const TemporaryFolder capture;
   const std::string script =
@@ -36,8 +60,13 @@ Outcome run_command(const std::string& command, const TemporaryFolder& folder) {
   const std::string c = capture.path().string();
   const int status =
       std::system(("sh " + c + "/script >" + c + "/out 2>" + c + "/err </dev/null").c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(capture.path() / "out"),
-          read_file(capture.path() / "err")};
+  Outcome outcome = {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                     read_file(capture.path() / "out"), read_file(capture.path() / "err")};
+  check_schema(outcome.out, command);
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    if (entry.path().extension() == ".json" && entry.is_regular_file())
+      check_schema(read_file(entry.path()), command);
+  return outcome;
 }
 
 }  // namespace driftc::tests
