@@ -20,18 +20,6 @@ ir::Algorithm algorithm_of(const std::string& word, bool fused) {
   return *ir::parse_algorithm(word);
 }
 
-// The order as the algorithm has it. Transforms leave sums over channels only, and add the bias to
-// the result; a direct kernel has no slices.
-ir::ReductionOrder order_for(ir::Algorithm algorithm, const ir::ReductionOrder& order) {
-  if (algorithm == ir::Algorithm::kDirect) return with_split(order, 1, ir::SplitCombine::kSerial);
-  if (ir::winograd_tile(algorithm) == 0) return order;
-  ir::ReductionOrder sums;
-  sums.arith = order.arith;
-  sums.mma = order.mma;
-  if (order.bias != ir::BiasPoint::kNone) sums.bias = ir::BiasPoint::kStored;
-  return sums;
-}
-
 std::string refusal(ir::Algorithm algorithm, const ir::Kernel& kernel, const ir::Node& conv) {
   std::string why = ir::why_not(algorithm, kernel.body, conv);
   if (!why.empty()) return why;
@@ -58,10 +46,24 @@ Result<std::vector<std::string>> named_nodes(const PassContext& context) {
   return names;
 }
 
+ir::Graph tuned_algorithms(const ir::Graph& graph, const PassContext& context) {
+  return edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
+    const KernelChoice* choice = choice_for(context.tuned, kernel);
+    if (choice == nullptr || choice->algorithm == kernel.algorithm ||
+        stays_eager(context, node.from) ||
+        !refusal(choice->algorithm, kernel, *ir::reduction_node(kernel.body)).empty())
+      return false;
+    set_algorithm(kernel, choice->algorithm, choice->filters);
+    kernel.schedule = choice->schedule;
+    return true;
+  });
+}
+
 }  // namespace
 
 Result<ir::Graph> choose_algorithm(const ir::Graph& graph, const PassContext& context) {
   const std::string& word = context.options.get("choose-algorithm.algorithm");
+  if (word == "tuned") return tuned_algorithms(graph, context);
   const bool automatic = word == "auto";
   const ir::Algorithm wanted = algorithm_of(
       automatic ? "winograd2" : word, context.options.get("choose-algorithm.form") == "fused");
@@ -91,13 +93,9 @@ Result<ir::Graph> choose_algorithm(const ir::Graph& graph, const PassContext& co
       return true;
     }
     if (automatic && !named && !saves_products(kernel.body, *conv)) return false;
-    kernel.algorithm = wanted;
-    kernel.contract.order = order_for(wanted, *kernel.contract.order);
-    kernel.contract.transform = {ir::winograd_tile(wanted),
-                                 context.options.get("choose-algorithm.filters") == "f64"
-                                     ? ir::Precision::kF64
-                                     : ir::Precision::kF32};
-    if (kernel.contract.transform.m == 0) kernel.contract.transform = {};
+    set_algorithm(kernel, wanted,
+                  context.options.get("choose-algorithm.filters") == "f64" ? ir::Precision::kF64
+                                                                           : ir::Precision::kF32);
     kernel.schedule = schedule_for(kernel, context.sm_count);
     return true;
   });
