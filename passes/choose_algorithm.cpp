@@ -63,7 +63,12 @@ ir::Graph tuned_algorithms(const ir::Graph& graph, const PassContext& context) {
 
 Result<ir::Graph> choose_algorithm(const ir::Graph& graph, const PassContext& context) {
   const std::string& word = context.options.get("choose-algorithm.algorithm");
-  if (word == "tuned") return tuned_algorithms(graph, context);
+  if (word == "tuned") {
+    if (context.options.get("choose-algorithm.nodes") != "all")
+      return input_error("--set choose-algorithm.nodes: a tuner chooses for all convolutions",
+                         "--set choose-algorithm.algorithm=NAME as well");
+    return tuned_algorithms(graph, context);
+  }
   const bool automatic = word == "auto";
   const ir::Algorithm wanted = algorithm_of(
       automatic ? "winograd2" : word, context.options.get("choose-algorithm.form") == "fused");

@@ -108,6 +108,13 @@ bool enabled_in(const PassInfo& pass, Mode mode) {
   return false;
 }
 
+bool is_tuned(const PassInfo& pass) {
+  return std::ranges::any_of(kModeOptions, [&](const ModeOption& option) {
+    return option.mode == Mode::kMaxAutotune &&
+           option.key.substr(0, option.key.find('.')) == pass.name;
+  });
+}
+
 bool PassSelection::has(std::string_view name) const {
   return std::ranges::find(enabled, name) != enabled.end();
 }

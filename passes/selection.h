@@ -17,6 +17,8 @@ enum class Mode : std::uint8_t { kEager, kStrict, kDefault, kReduceOverhead, kMa
 std::string_view name_of(Mode mode);
 std::vector<std::string> mode_names();
 bool enabled_in(const PassInfo& pass, Mode mode);
+// Whether the tuner of max-autotune decides what the pass does to each kernel.
+bool is_tuned(const PassInfo& pass);
 
 struct SelectionRequest {
   std::string mode = {};               // "": default

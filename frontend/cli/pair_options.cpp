@@ -6,6 +6,7 @@
 
 #include "frontend/cli/executor_choice.h"
 #include "frontend/cli/output.h"
+#include "frontend/cli/tuning_option.h"
 
 namespace driftc::frontend {
 
@@ -70,6 +71,7 @@ Result<PairSettings> pair_settings(const Arguments& arguments, const Settings& e
   settings.executor = choice.executor;
   settings.precision.mma_arch = settings.eager_precision.mma_arch = settings.device.mma_arch;
   settings.deterministic = arguments.has("--deterministic");
+  DRIFTC_CHECK(set_tuning(arguments, settings));
   return settings;
 }
 

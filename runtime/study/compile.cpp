@@ -87,21 +87,24 @@ Result<CompiledGraph> compile(
   };
   const std::span<const passes::PassInfo> table =
       settings.pass_table.empty() ? passes::all_passes() : settings.pass_table;
-  std::vector<TuningTask> tuned;
+  std::vector<TuningTask> tasks;
+  std::vector<TunedKernelReport> tuned;
   passes::KernelChoices choices;
   std::optional<ir::Graph> base;
   if (settings.selection.mode == passes::Mode::kMaxAutotune) {
     DRIFTC_TRY(untuned, passes::run_pipeline(source, settings.selection, context, {}, table));
     base = std::move(untuned.graph);
     const TuningRequest request{source, *base, settings};
-    tuned = tuning_tasks(request);
+    tasks = tuning_tasks(request);
     Tuning own;
-    DRIFTC_TRY(chosen, tuned_choices(request, settings.tuning ? *settings.tuning : own, services));
+    Tuning& tuning = settings.tuning ? *settings.tuning : own;
+    DRIFTC_TRY(chosen, tuned_choices(request, tuning, services));
     choices = std::move(chosen);
+    tuned = tuned_kernels(tasks, tuning);
     context.tuned = &choices;
   }
   DRIFTC_TRY(result, passes::run_pipeline(source, settings.selection, context, options, table));
-  if (base) DRIFTC_CHECK(check_choices(*base, result.graph, tuned, choices));
+  if (base) DRIFTC_CHECK(check_choices(*base, result.graph, tasks, choices));
   if (settings.selection.mode == passes::Mode::kEager) keep_in_interpreter(result.graph);
   if (settings.deterministic) DRIFTC_CHECK(refuse_atomics(result.graph));
   if (settings.faults != nullptr && settings.faults->graph) settings.faults->graph(result.graph);

@@ -9,7 +9,7 @@ namespace driftc::runtime::study {
 struct CompiledGraph {
   ir::Graph graph;
   std::vector<passes::PassTrace> traces;
-  std::vector<TuningTask> tuned;  // mode max-autotune: the kernels that were chosen
+  std::vector<TunedKernelReport> tuned;  // mode max-autotune
 };
 
 // `on_stage` (optional) sees the graph after each pass that ran, by pass name.

@@ -75,6 +75,28 @@ Work work_of(const ir::Graph& compiled, int sm_count) {
   return work;
 }
 
+Result<std::optional<TimeEstimate>> time_against_default(const ir::Graph& source,
+                                                         const ir::Graph& compiled,
+                                                         const PairSettings& settings,
+                                                         const Services& services) {
+  const passes::Mode mode = settings.selection.mode;
+  if (mode != passes::Mode::kStrict && mode != passes::Mode::kMaxAutotune)
+    return std::optional<TimeEstimate>();
+  PairSettings standard = settings;
+  standard.deterministic = false;
+  standard.faults = nullptr;
+  DRIFTC_TRY(selection, passes::select_passes({.mode = "default",
+                                               .passes = {},
+                                               .sets = {},
+                                               .fallback_named = !settings.fallback.empty(),
+                                               .precision_named = !settings.precision.plain()}));
+  standard.selection = selection;
+  DRIFTC_TRY(other, compile(source, standard, services));
+  const GraphEstimate own = estimated_seconds(compiled, settings.device),
+                      theirs = estimated_seconds(other.graph, settings.device);
+  return std::optional(TimeEstimate{own.seconds, theirs.seconds, own.interpreted});
+}
+
 Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
                                                      const ir::Graph& compiled,
                                                      const PairSettings& settings,

@@ -527,14 +527,54 @@ std::vector<KernelChoice> candidates_of(const TuningRequest& request, ir::NodeId
   return out;
 }
 
+std::string why_not_chosen(const TuningRequest& request, ir::NodeId node,
+                           const KernelChoice& choice) {
+  const ir::Kernel& base = *request.base.node(node).kernel;
+  const Freedom freedom(request.settings.selection);
+  const KernelChoice own = passes::choice_of(base);
+  if (choice == own) return "";
+  if (!freedom.algorithm && choice.algorithm != own.algorithm) return "choose-algorithm is off";
+  if (!freedom.tiles && choice.schedule != own.schedule) return "choose-tiling is off";
+  if (!freedom.split && choice.split != own.split) return "split-k is off";
+  if (choice.split > 1 && choice.split != own.split && choice.combine != freedom.combine)
+    return "split-k.combine is another";
+  if (choice.bias_first && !own.bias_first &&
+      (!freedom.bias || !may_start_with_bias(request, base)))
+    return "the bias cannot start its sums";
+  if (own.bias_first && !choice.bias_first) return "the bias starts its sums";
+  return passes::why_not(base, choice);
+}
+
+std::vector<TunedKernelReport> tuned_kernels(const std::vector<TuningTask>& tasks,
+                                             const Tuning& tuning) {
+  std::vector<TunedKernelReport> out;
+  for (const TuningTask& task : tasks) {
+    auto found = std::ranges::find(out, task.problem, &TunedKernelReport::problem);
+    if (found == out.end())
+      found = out.insert(out.end(), {{}, task.problem, tuning.problems.at(task.problem)});
+    found->values.push_back(task.value);
+  }
+  return out;
+}
+
 Result<passes::KernelChoices> tuned_choices(const TuningRequest& request, Tuning& tuning,
                                             const Services& services, const Faults* faults) {
   const std::vector<TuningTask> tasks = tuning_tasks(request);
   std::vector<const TuningTask*> missing;
   std::set<std::string> seen;
-  for (const TuningTask& task : tasks)
-    if (!tuning.problems.contains(task.problem) && seen.insert(task.problem).second)
-      missing.push_back(&task);
+  for (const TuningTask& task : tasks) {
+    const auto known = tuning.problems.find(task.problem);
+    if (known == tuning.problems.end()) {
+      if (seen.insert(task.problem).second) missing.push_back(&task);
+      continue;
+    }
+    const KernelChoice& choice = known->second.choice().choice;
+    if (const std::string why = why_not_chosen(request, task.node, choice); !why.empty())
+      return input_error(fmt::format("{}: the kernel of '{}' cannot be {}: {}",
+                                     tuning.file.empty() ? "tuning" : tuning.file, task.value,
+                                     to_string(choice), why),
+                         "take its entry out of the file: it is then tuned anew");
+  }
   if (!missing.empty()) {
     DRIFTC_TRY(added, Tuner(request, services, faults).run(missing));
     tuning.tuned += added.size();

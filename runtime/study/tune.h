@@ -10,51 +10,13 @@
 // ir::Algorithm, then smaller tiles and fewer slices.
 #pragma once
 
-#include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "passes/kernel_choice.h"
 #include "runtime/study/pair_run.h"
+#include "runtime/study/tuning.h"
 
 namespace driftc::runtime::study {
-
-struct TunedCandidate {
-  passes::KernelChoice choice;
-  double microseconds = 0;
-  double error = 0;     // rel_l2 to f64 on the cropped problem
-  int registers = 0;    // of a thread of its main launch, as ptxas says; 0: guessed
-  std::string dropped;  // why it was not considered further, or ""
-  friend bool operator==(const TunedCandidate&, const TunedCandidate&) = default;
-};
-
-struct TunedProblem {
-  bool measured = false;  // else times are estimated
-  // The choice, then the others by time, then those that were dropped. Never empty.
-  std::vector<TunedCandidate> candidates;
-  const TunedCandidate& choice() const { return candidates.front(); }
-  friend bool operator==(const TunedProblem&, const TunedProblem&) = default;
-};
-
-// By the text of the problem: operands, ops, attributes, layouts, contract and what may be chosen.
-using TunedProblems = std::map<std::string, TunedProblem>;
-
-// What is known so far, for one device. Shared by all compilations of a command.
-struct Tuning {
-  std::string device;
-  TunedProblems problems;
-  // Called when problems were added (writes the file); may be empty.
-  std::function<Result<void>(TunedProblems&)> added = {};
-  std::size_t tuned = 0;  // problems that were added
-};
-
-// A kernel of a graph and its problem.
-struct TuningTask {
-  ir::NodeId node;
-  std::string value;    // that its convolution or matmul makes: the key of KernelChoices
-  std::string problem;  // key of TunedProblems
-};
 
 struct TuningRequest {
   const ir::Graph& source;
@@ -68,7 +30,16 @@ std::vector<TuningTask> tuning_tasks(const TuningRequest& request);
 // Every candidate of a kernel of `base`, the kernel as it is first; unranked.
 std::vector<passes::KernelChoice> candidates_of(const TuningRequest& request, ir::NodeId node);
 
-// Tunes what `tuning` does not know yet and tells what to choose. `faults` (optional) are planted
+// Why the passes could not make that of a kernel of `base` (a choice that came from a file), or "".
+std::string why_not_chosen(const TuningRequest& request, ir::NodeId node,
+                           const passes::KernelChoice& choice);
+
+// The kernels of a graph by problem, for a report.
+std::vector<TunedKernelReport> tuned_kernels(const std::vector<TuningTask>& tasks,
+                                             const Tuning& tuning);
+
+// Tunes what `tuning` does not know yet and tells what to choose. A choice known already that does
+// not fit its kernel is the user's error. `faults` (optional) are planted
 // in candidates, on purpose.
 Result<passes::KernelChoices> tuned_choices(const TuningRequest& request, Tuning& tuning,
                                             const Services& services,
