@@ -92,14 +92,17 @@ Diagnostic compile_error(const CompileRequest& request, const std::string& file,
 
 }  // namespace
 
-std::string normalised_target(const std::string& target) {
+std::string normalised_target(const std::string& target, bool machine_code) {
   std::size_t digits = target.find_first_of("0123456789");
-  return "compute_" + (digits == std::string::npos ? target : target.substr(digits));
+  return (machine_code ? "sm_" : "compute_") +
+         (digits == std::string::npos ? target : target.substr(digits));
 }
 
 std::string request_key(const CompileRequest& request) {
   FieldHasher hasher;
-  hasher.add("driftc-ptx-1").add(request.source).add(normalised_target(request.target));
+  hasher.add("driftc-ptx-1")
+      .add(request.source)
+      .add(normalised_target(request.target, request.machine_code));
   for (const std::string& option : request.options) hasher.add(option);
   return hasher.hex128();
 }
@@ -137,8 +140,10 @@ Result<CompiledPtx> Nvrtc::compile(const CompileRequest& request) const {
       return internal_error(
           fmt::format("kernel '{}': NVRTC option {} changes results and is never passed",
                       request.name, option));
-  std::vector<std::string> options = {"--gpu-architecture=" + normalised_target(request.target),
-                                      "--fmad=false", "--std=c++17", "-default-device"};
+  std::vector<std::string> options = {
+      "--gpu-architecture=" + normalised_target(request.target, request.machine_code),
+      "--fmad=false", "--std=c++17", "-default-device"};
+  if (request.machine_code) options.emplace_back("--ptxas-options=-v");
   options.insert(options.end(), request.options.begin(), request.options.end());
   std::vector<const char*> raw;
   for (const std::string& option : options) raw.push_back(option.c_str());

@@ -18,6 +18,9 @@ struct CompileRequest {
   std::string source;                 // CUDA C++
   std::string target = "compute_90";  // "compute_90" or "90"
   std::vector<std::string> options;   // further NVRTC options, e.g. "-lineinfo"
+  // Down to machine code of that architecture, so that the log says what the kernel needs
+  // (resources.h); the PTX is the same.
+  bool machine_code = false;
 };
 
 struct CompiledPtx {
@@ -48,7 +51,7 @@ class Nvrtc {
 
 // Key of a request: hash of source, target and options (not the name, not the compiler's version).
 std::string request_key(const CompileRequest& request);
-// NVRTC's option for a target: "90", "sm_90", "compute_90" -> "compute_90".
-std::string normalised_target(const std::string& target);
+// NVRTC's option for a target: "90", "sm_90", "compute_90" -> "compute_90", or "sm_90".
+std::string normalised_target(const std::string& target, bool machine_code = false);
 
 }  // namespace driftc::codegen

@@ -16,16 +16,26 @@ bool starts_with_bias(const ir::Graph& body, const ir::Node& node) {
 
 }  // namespace
 
+bool can_start_with_bias(const ir::Kernel& kernel, const PassContext& context) {
+  const ir::Node* reduction = ir::reduction_node(kernel.body);
+  if (reduction == nullptr || !bias_is_own(*reduction, context) ||
+      !starts_with_bias(kernel.body, *reduction))
+    return false;
+  ir::ReductionOrder order = *kernel.contract.order;
+  order.bias = ir::BiasPoint::kFirst;
+  return ir::supports_order(kernel.algorithm, order);
+}
+
 Result<ir::Graph> bias_first(const ir::Graph& graph, const PassContext& context) {
   return edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
     const ir::Node* reduction = ir::reduction_node(kernel.body);
     if (reduction == nullptr || stays_eager(context, node.from)) return false;
-    if (!bias_is_own(*reduction, context) || !starts_with_bias(kernel.body, *reduction))
-      return false;
-    ir::ReductionOrder order = *kernel.contract.order;
-    order.bias = ir::BiasPoint::kFirst;
-    if (!ir::supports_order(kernel.algorithm, order)) return false;
-    kernel.contract.order = order;
+    if (!can_start_with_bias(kernel, context)) return false;
+    if (context.options.get("bias-first.when") == "tuned") {
+      const KernelChoice* choice = choice_for(context.tuned, kernel);
+      if (choice == nullptr || !choice->bias_first) return false;
+    }
+    kernel.contract.order->bias = ir::BiasPoint::kFirst;
     return true;
   });
 }

@@ -9,6 +9,8 @@
 
 namespace driftc::passes {
 
+// Whether the bias of the kernel's convolution or gemm can start its sums.
+bool can_start_with_bias(const ir::Kernel& kernel, const PassContext& context);
 Result<ir::Graph> bias_first(const ir::Graph& graph, const PassContext& context);
 
 }  // namespace driftc::passes

@@ -20,13 +20,6 @@ ir::Algorithm algorithm_of(const std::string& word, bool fused) {
   return *ir::parse_algorithm(word);
 }
 
-// The order as the algorithm has it. Transforms leave sums over channels only, and add the bias to
-// the result; a direct kernel has no slices.
-ir::ReductionOrder order_for(ir::Algorithm algorithm, const ir::ReductionOrder& order) {
-  if (algorithm == ir::Algorithm::kDirect) return with_split(order, 1, ir::SplitCombine::kSerial);
-  return ir::winograd_tile(algorithm) == 0 ? order : ir::channel_sums(order);
-}
-
 std::string refusal(ir::Algorithm algorithm, const ir::Kernel& kernel, const ir::Node& conv) {
   std::string why = ir::why_not(algorithm, kernel.body, conv);
   if (!why.empty()) return why;
@@ -53,10 +46,29 @@ Result<std::vector<std::string>> named_nodes(const PassContext& context) {
   return names;
 }
 
+ir::Graph tuned_algorithms(const ir::Graph& graph, const PassContext& context) {
+  return edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
+    const KernelChoice* choice = choice_for(context.tuned, kernel);
+    if (choice == nullptr || choice->algorithm == kernel.algorithm ||
+        stays_eager(context, node.from) ||
+        !refusal(choice->algorithm, kernel, *ir::reduction_node(kernel.body)).empty())
+      return false;
+    set_algorithm(kernel, choice->algorithm, choice->filters);
+    kernel.schedule = choice->schedule;
+    return true;
+  });
+}
+
 }  // namespace
 
 Result<ir::Graph> choose_algorithm(const ir::Graph& graph, const PassContext& context) {
   const std::string& word = context.options.get("choose-algorithm.algorithm");
+  if (word == "tuned") {
+    if (context.options.get("choose-algorithm.nodes") != "all")
+      return input_error("--set choose-algorithm.nodes: a tuner chooses for all convolutions",
+                         "--set choose-algorithm.algorithm=NAME as well");
+    return tuned_algorithms(graph, context);
+  }
   const bool automatic = word == "auto";
   const ir::Algorithm wanted = algorithm_of(
       automatic ? "winograd2" : word, context.options.get("choose-algorithm.form") == "fused");
@@ -86,13 +98,9 @@ Result<ir::Graph> choose_algorithm(const ir::Graph& graph, const PassContext& co
       return true;
     }
     if (automatic && !named && !saves_products(kernel.body, *conv)) return false;
-    kernel.algorithm = wanted;
-    kernel.contract.order = order_for(wanted, *kernel.contract.order);
-    kernel.contract.transform = {ir::winograd_tile(wanted),
-                                 context.options.get("choose-algorithm.filters") == "f64"
-                                     ? ir::Precision::kF64
-                                     : ir::Precision::kF32};
-    if (kernel.contract.transform.m == 0) kernel.contract.transform = {};
+    set_algorithm(kernel, wanted,
+                  context.options.get("choose-algorithm.filters") == "f64" ? ir::Precision::kF64
+                                                                           : ir::Precision::kF32);
     kernel.schedule = schedule_for(kernel, context.sm_count);
     return true;
   });

@@ -44,6 +44,7 @@ void split_small_matmul(ir::Kernel& kernel, int sm_count) {
 
 Result<ir::Graph> choose_tiling(const ir::Graph& graph, const PassContext& context) {
   const Options& options = context.options;
+  const bool tuned = options.get("choose-tiling.block") == "tuned";
   const auto block = parse_block(options.get("choose-tiling.block"));
   std::optional<Diagnostic> refused;
   ir::Graph result = edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
@@ -51,6 +52,11 @@ Result<ir::Graph> choose_tiling(const ir::Graph& graph, const PassContext& conte
       return false;
     accumulate_in(kernel, options.get("choose-tiling.accumulate"));
     if (!gemm_extent(kernel.body)) return true;
+    if (const KernelChoice* choice = tuned ? choice_for(context.tuned, kernel) : nullptr) {
+      kernel.schedule = choice->schedule;
+      set_order(kernel, with_split(*kernel.contract.order, choice->split, choice->combine));
+      return true;
+    }
     kernel.schedule = schedule_for(kernel, context.sm_count);
     if (block) {
       auto schedule = schedule_with_block(kernel, block->m, block->n, block->k, context.sm_count);

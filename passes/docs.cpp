@@ -9,6 +9,10 @@ namespace {
 
 std::string_view mark(bool on) { return on ? "on" : "-"; }
 
+std::string_view tuned_mark(const PassInfo& pass) {
+  return is_tuned(pass) ? "tuned" : mark(enabled_in(pass, Mode::kMaxAutotune));
+}
+
 std::string code(std::string_view text) { return fmt::format("`{}`", text); }
 
 // In a table cell a bar needs a backslash.
@@ -91,16 +95,22 @@ std::string render_pass_docs() {
       "none|all` starts anew.\n"
       "In mode eager the compiled arm runs in the interpreter. reduce-overhead launches as one "
       "plan: same bits as default.\n\n"
-      "| pass | eager | strict | default = reduce-overhead | `--passes=all` "
-      "|\n|---|---|---|---|---|\n";
+      "| pass | eager | strict | default = reduce-overhead | max-autotune | `--passes=all` "
+      "|\n|---|---|---|---|---|---|\n";
   for (const PassInfo& pass : all_passes())
-    out += fmt::format("| {} | {} | {} | {} | {} |\n", code(pass.name),
-                       mark(enabled_in(pass, Mode::kEager)), mark(enabled_in(pass, Mode::kStrict)),
-                       mark(enabled_in(pass, Mode::kDefault)), mark(pass.on_in.all));
+    out +=
+        fmt::format("| {} | {} | {} | {} | {} | {} |\n", code(pass.name),
+                    mark(enabled_in(pass, Mode::kEager)), mark(enabled_in(pass, Mode::kStrict)),
+                    mark(enabled_in(pass, Mode::kDefault)), tuned_mark(pass), mark(pass.on_in.all));
   out +=
       "\nstrict also sets `fuse-epilogue.f32-only=on` and `fuse-pointwise.emulate-casts=on`. "
       "`fallback` runs when\n"
       "`--fallback NODE,...` is given, `precision` when `--precision P` is.\n"
+      "In max-autotune a tuner chooses what the passes marked *tuned* do to each convolution and "
+      "matmul: it sets\ntheir option to `tuned`, and any other value takes the decision from it, "
+      "as "
+      "switching the pass off does.\nIts choices can be kept: `--tuning FILE` ([cli.md](cli.md), "
+      "[adr/0007](adr/0007-tuning.md)).\n"
       "\n## Options\n\n`--set PASS.OPTION=VALUE`\n\n| option | default | accepts | meaning "
       "|\n|---|---|---|---|\n";
   for (const PassInfo& pass : all_passes())

@@ -19,6 +19,7 @@
 #include "ir/graph.h"
 #include "ir/kernel.h"
 #include "ir/precision.h"
+#include "passes/kernel_choice.h"
 
 namespace driftc::passes {
 
@@ -71,12 +72,15 @@ struct PassContext {
   ir::PrecisionPlan eager_precision;              // of the eager arm
   std::vector<std::string> fallback;              // --fallback: source nodes that stay eager
   bool match_order = false;                       // match-order will run; set by run_pipeline
+  // What a tuner chose, for options that say `tuned`; null: nothing, such options change nothing.
+  const KernelChoices* tuned = nullptr;
   Options options;
 };
 
 // Where a pass is on without being named: in a mode's preset, in `--passes=all`.
 struct Presets {
-  bool strict = false, standard = false, all = false;  // standard: default and reduce-overhead
+  // standard: default and reduce-overhead; tuned: max-autotune
+  bool strict = false, standard = false, tuned = false, all = false;
 };
 
 struct PassInfo {

@@ -33,16 +33,17 @@ constexpr std::array kFoldBatchnorm = {
 constexpr std::array kLayout = {
     OptionSpec{"force", "off", kSwitch, "skip the whole-graph decision"}};
 constexpr std::array kChooseAlgorithm = {
-    OptionSpec{"algorithm", "auto", "auto|direct|implicit_gemm|im2col|winograd2|winograd4",
-               "of every convolution it fits; auto: winograd2 where it saves products"},
+    OptionSpec{"algorithm", "auto", "auto|tuned|direct|implicit_gemm|im2col|winograd2|winograd4",
+               "of every convolution it fits; auto: winograd2 where it saves products; tuned: the "
+               "tuner's choice"},
     OptionSpec{"nodes", "all", "all|NODE,...",
                "the convolutions meant; one that does not fit is "
                "an error then"},
     OptionSpec{"form", "phases", "phases|fused", "Winograd in four kernels, or in two; same bits"},
     OptionSpec{"filters", "f32", "f32|f64", "arithmetic of Winograd's filter transform"}};
 constexpr std::array kSplitK = {
-    OptionSpec{"slices", "auto", "auto|COUNT",
-               "slices of every reduction; auto: what fills the device"},
+    OptionSpec{"slices", "auto", "auto|tuned|COUNT",
+               "slices of every reduction; auto: what fills the device; tuned: the tuner's choice"},
     OptionSpec{"combine", "serial", "serial|pairwise|atomic", "how slices are added"},
     OptionSpec{"min-k", "512", "COUNT", "shortest reduction that auto splits"}};
 constexpr std::array kFusePointwise = {
@@ -50,16 +51,21 @@ constexpr std::array kFusePointwise = {
 constexpr std::array kFuseEpilogue = {
     OptionSpec{"emulate-casts", "off", kSwitch, "round between fused ops as eager does"},
     OptionSpec{"f32-only", "off", kSwitch, "leave kernels with 16-bit values alone"}};
+constexpr std::array kBiasFirst = {
+    OptionSpec{"when", "always", "always|tuned", "wherever it fits, or where the tuner chose it"}};
 constexpr std::array kChooseTiling = {
-    OptionSpec{"block", "auto", "auto|MxNxK", "tile of every conv and matmul kernel"},
+    OptionSpec{"block", "auto", "auto|tuned|MxNxK",
+               "tile of every conv and matmul kernel; tuned: the tuner's choice"},
     OptionSpec{"batch-invariant", "off", kSwitch, "one order for all batch sizes and devices"},
     OptionSpec{"accumulate", "f32", "f32|kahan|f64", "arithmetic of sums"}};
 
 using E = NumericEffect;
 using P = Phase;
 
-constexpr Presets kAlways{true, true, true}, kStrictAndAll{true, false, true};
-constexpr Presets kDefaultAndAll{false, true, true}, kAll{false, false, true};
+// In: strict, default, max-autotune, --passes=all.
+constexpr Presets kAlways{true, true, true, true}, kStrictTunedAndAll{true, false, true, true};
+constexpr Presets kDefaultTunedAndAll{false, true, true, true}, kAll{false, false, false, true};
+constexpr Presets kTunedAndAll{false, false, true, true};
 
 // name, what it does,
 // phase, effect, when it has that effect, what PyTorch calls it beside inductor.def, presets,
@@ -77,41 +83,41 @@ constexpr std::array kPasses = {
     PassInfo{"fold-batchnorm", "batch normalisation into the weights of the convolution before it",
              P::kGraph, E::kChangesRounding, "", "", kAll, kFoldBatchnorm, fold_batchnorm},
     PassInfo{"layout-channels-last", "convolution results stored NHWC, channels summed innermost",
-             P::kGraph, E::kReassociates, "crs becomes rsc", "", kDefaultAndAll,
+             P::kGraph, E::kReassociates, "crs becomes rsc", "", kDefaultTunedAndAll,
              kLayout, layout_channels_last},
     PassInfo{"conv1x1-as-matmul",
              "1x1 convolutions (stride 1, pad 0, dilation 1, groups 1) as matrix products",
              P::kGraph, E::kReassociates,
              "where the matmul splits k; ChangesPrecision where the precision flags of conv and "
              "matmul differ",
-             "", kAll, {}, conv1x1_as_matmul},
+             "", kTunedAndAll, {}, conv1x1_as_matmul},
     PassInfo{"choose-algorithm",
              "convolutions as direct sums, implicit GEMM, im2col, Winograd F(2,3) or F(4,3)",
              P::kKernel, E::kChangesAlgorithm, "BitExact between direct, implicit_gemm and im2col",
-             "cuDNN engine", kAll, kChooseAlgorithm, choose_algorithm},
+             "cuDNN engine", kTunedAndAll, kChooseAlgorithm, choose_algorithm},
     PassInfo{"precision",
              "--precision: tf32, f16/bf16 autocast or f64, by the op as it stands",
              P::kKernel, E::kChangesPrecision, "", "allow_tf32, autocast", {}, {}, precision},
     PassInfo{"split-k", "long reductions in slices that run side by side",
-             P::kKernel, E::kReassociates, "", "split-K", kAll, kSplitK, split_k},
+             P::kKernel, E::kReassociates, "", "split-K", kTunedAndAll, kSplitK, split_k},
     PassInfo{"fuse-pointwise", "chains of add, sub, mul, div, relu, clip, batch_norm in one kernel",
              P::kKernel, E::kChangesRounding, "BitExact in f32 without contraction",
              "pointwise fusion", kAlways, kFusePointwise, fuse_pointwise},
     PassInfo{"fuse-epilogue",
              "bias, add, mul, relu, clip, batch_norm into the convolution or matmul before them",
              P::kKernel, E::kChangesRounding, "BitExact in f32 without contraction",
-             "", kStrictAndAll, kFuseEpilogue, fuse_epilogue},
+             "", kStrictTunedAndAll, kFuseEpilogue, fuse_epilogue},
     PassInfo{"bias-first", "the bias starts the accumulator",
-             P::kKernel, E::kReassociates, "", "addmm", kAll, {}, bias_first},
+             P::kKernel, E::kReassociates, "", "addmm", kTunedAndAll, kBiasFirst, bias_first},
     PassInfo{"contract", "mul and add become fma in pointwise code and epilogues",
-             P::kKernel, E::kContracts, "", "fmad", kDefaultAndAll, {}, contract},
+             P::kKernel, E::kContracts, "", "fmad", kDefaultTunedAndAll, {}, contract},
     PassInfo{"choose-tiling", "block and thread tiles; small matmul grids split k",
              P::kKernel, E::kReassociates,
              "only where k is split; ChangesPrecision with accumulate=f64",
              "tiles of templates", kAlways, kChooseTiling, choose_tiling},
     PassInfo{"match-order", "mitigation: every kernel back to eager's contract",
              P::kKernel, E::kReassociates, "towards eager", "(none exists)",
-             {true, false, false}, {}, match_order},
+             {true, false, false, false}, {}, match_order},
     PassInfo{"fallback", "the nodes named by --fallback run in the interpreter",
              P::kKernel, E::kChangesRounding, "the opposite of what it undoes", "graph break",
              {}, {}, fallback}};

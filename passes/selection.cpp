@@ -10,8 +10,8 @@
 namespace driftc::passes {
 namespace {
 
-constexpr std::array<std::string_view, 4> kModes = {"eager", "strict", "default",
-                                                    "reduce-overhead"};
+constexpr std::array<std::string_view, 5> kModes = {"eager", "strict", "default", "reduce-overhead",
+                                                    "max-autotune"};
 
 // What a mode sets beside switching passes on. Strict keeps eager's rounding between 16-bit ops.
 struct ModeOption {
@@ -20,7 +20,11 @@ struct ModeOption {
 };
 constexpr std::array kModeOptions = {
     ModeOption{Mode::kStrict, "fuse-epilogue.f32-only", "on"},
-    ModeOption{Mode::kStrict, "fuse-pointwise.emulate-casts", "on"}};
+    ModeOption{Mode::kStrict, "fuse-pointwise.emulate-casts", "on"},
+    ModeOption{Mode::kMaxAutotune, "choose-algorithm.algorithm", "tuned"},
+    ModeOption{Mode::kMaxAutotune, "split-k.slices", "tuned"},
+    ModeOption{Mode::kMaxAutotune, "bias-first.when", "tuned"},
+    ModeOption{Mode::kMaxAutotune, "choose-tiling.block", "tuned"}};
 
 class Switches {
  public:
@@ -98,8 +102,17 @@ bool enabled_in(const PassInfo& pass, Mode mode) {
     case Mode::kDefault:
     case Mode::kReduceOverhead:
       return pass.on_in.standard;
+    case Mode::kMaxAutotune:
+      return pass.on_in.tuned;
   }
   return false;
+}
+
+bool is_tuned(const PassInfo& pass) {
+  return std::ranges::any_of(kModeOptions, [&](const ModeOption& option) {
+    return option.mode == Mode::kMaxAutotune &&
+           option.key.substr(0, option.key.find('.')) == pass.name;
+  });
 }
 
 bool PassSelection::has(std::string_view name) const {
@@ -119,7 +132,12 @@ Result<PassSelection> select_passes(const SelectionRequest& request,
   for (const ModeOption& option : kModeOptions)
     if (option.mode == selection.mode)
       selection.options.set(std::string(option.key), std::string(option.value));
-  for (const std::string& text : request.sets) DRIFTC_CHECK(set_option(selection.options, text));
+  for (const std::string& text : request.sets) {
+    DRIFTC_CHECK(set_option(selection.options, text));
+    if (text.ends_with("=tuned") && selection.mode != Mode::kMaxAutotune)
+      return input_error(fmt::format("--set {}: only mode max-autotune has a tuner", text),
+                         "--mode max-autotune");
+  }
 
   Switches switches(table);
   switches.set_where([&](const PassInfo& pass) { return enabled_in(pass, selection.mode); });

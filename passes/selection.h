@@ -11,10 +11,14 @@ namespace driftc::passes {
 
 // kEager: no passes, and the compiled arm runs in the interpreter (the caller's doing).
 // kReduceOverhead: the passes of kDefault, launched as one plan.
-enum class Mode : std::uint8_t { kEager, kStrict, kDefault, kReduceOverhead };
+// kMaxAutotune: algorithms, tiles, splits and bias points as a tuner chose them
+// (PassContext::tuned).
+enum class Mode : std::uint8_t { kEager, kStrict, kDefault, kReduceOverhead, kMaxAutotune };
 std::string_view name_of(Mode mode);
 std::vector<std::string> mode_names();
 bool enabled_in(const PassInfo& pass, Mode mode);
+// Whether the tuner of max-autotune decides what the pass does to each kernel.
+bool is_tuned(const PassInfo& pass);
 
 struct SelectionRequest {
   std::string mode = {};               // "": default

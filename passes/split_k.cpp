@@ -18,12 +18,22 @@ ir::SplitCombine parse_combine(const std::string& word) {
 
 Result<ir::Graph> split_k(const ir::Graph& graph, const PassContext& context) {
   const ir::SplitCombine combine = parse_combine(context.options.get("split-k.combine"));
+  const bool tuned = context.options.get("split-k.slices") == "tuned";
   const auto fixed = context.options.count("split-k.slices");
   const std::int64_t min_k = *context.options.count("split-k.min-k");
   return edit_kernels(graph, [&](const ir::Node& node, ir::Kernel& kernel) {
     const auto extent = gemm_extent(kernel.body);
     if (!extent || stays_eager(context, node.from)) return false;
     int slices = 1;
+    if (tuned) {
+      const KernelChoice* choice = choice_for(context.tuned, kernel);
+      if (choice == nullptr) return false;
+      const ir::ReductionOrder order =
+          with_split(*kernel.contract.order, choice->split, choice->combine);
+      if (!ir::supports_order(kernel.algorithm, order)) return false;
+      kernel.contract.order = order;
+      return true;
+    }
     if (fixed) {
       slices = extent->k >= 2 * std::int64_t{*fixed} ? *fixed : 1;
     } else if (extent->k >= min_k) {

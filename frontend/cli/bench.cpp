@@ -9,6 +9,7 @@
 #include "frontend/cli/pair_options.h"
 #include "frontend/cli/repro.h"
 #include "frontend/cli/session.h"
+#include "frontend/report/tuning_report.h"
 #include "frontend/report/version.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
@@ -48,6 +49,7 @@ struct Timings {
   std::string label{kLabel};
   double eager_ms = 0, compiled_ms = 0, reference_ms = 0;
   std::vector<KernelTime> kernels;  // in graph order
+  std::vector<runtime::study::TunedKernelReport> tuned;
 };
 
 Result<double> time_arm(Arm arm, Session& session, const std::vector<NamedTensor>& inputs,
@@ -66,6 +68,7 @@ Result<void> time_kernels(Session& session, const std::vector<NamedTensor>& inpu
                           const PairSettings& settings, std::int64_t runs, Timings& out) {
   DRIFTC_TRY(bound, runtime::study::bind_inputs(session.graph(), inputs));
   DRIFTC_TRY(compiled, runtime::study::compile(session.graph(), settings, session.services()));
+  out.tuned = compiled.tuned;
   const ir::Graph& graph = compiled.graph;
   std::vector<std::vector<double>> times(graph.node_count());
   std::vector<double> totals;
@@ -101,6 +104,7 @@ Result<bool> time_plan(Session& session, const std::vector<NamedTensor>& inputs,
   if (settings.executor == nullptr) return false;
   DRIFTC_TRY(bound, runtime::study::bind_inputs(session.graph(), inputs));
   DRIFTC_TRY(compiled, runtime::study::compile(session.graph(), settings, session.services()));
+  out.tuned = compiled.tuned;
   const ir::Graph& graph = compiled.graph;
   DRIFTC_TRY(arm, CompiledArm::prepare(graph, settings, session.services()));
   DRIFTC_TRY(plan, arm->plan(settings.selection.mode == passes::Mode::kReduceOverhead));
@@ -128,7 +132,7 @@ Result<bool> time_plan(Session& session, const std::vector<NamedTensor>& inputs,
 }
 
 std::string text(const Timings& t, const std::string& model, std::int64_t runs, int threads,
-                 const TextStyle& style) {
+                 const std::string& device, const TextStyle& style) {
   using Align = Table::Align;
   std::string out =
       fmt::format("model  {}{}median of {}, {}\n       {}\n\n", printable(model), separator(style),
@@ -146,10 +150,13 @@ std::string text(const Timings& t, const std::string& model, std::int64_t runs, 
     table.add({shortened(k.value, 28), k.algorithm, shortened(k.kernel, 40),
                fmt::format("{:.2f}", k.ms),
                total > 0 ? fmt::format("{:.0f} %", 100 * k.ms / total) : ""});
-  return out + table.render(style);
+  out += table.render(style);
+  constexpr std::size_t kAll = ~std::size_t{0};
+  return out + tuning_table(t.tuned, device, kAll, kAll, style);
 }
 
-Json json(const Timings& t, const std::string& model, std::int64_t runs, int threads) {
+Json json(const Timings& t, const std::string& model, std::int64_t runs, int threads,
+          const std::string& device) {
   Json kernels = Json::array();
   for (const KernelTime& k : t.kernels)
     kernels.push_back({{"value", k.value},
@@ -166,7 +173,8 @@ Json json(const Timings& t, const std::string& model, std::int64_t runs, int thr
            {{"eager", number(t.eager_ms)},
             {"compiled", number(t.compiled_ms)},
             {"reference", number(t.reference_ms)}}},
-          {"kernels", kernels}};
+          {"kernels", kernels},
+          {"tuning", tuning_json(t.tuned, device)}};
 }
 
 Result<void> measure(Session& session, const PairSettings& settings, std::int64_t runs,
@@ -198,8 +206,10 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   const int threads = session->services().pool.threads();
   DRIFTC_CHECK(emit(
       arguments, context,
-      [&](const TextStyle& style) { return text(timings, model, runs, threads, style); },
-      [&] { return json(timings, model, runs, threads); }));
+      [&](const TextStyle& style) {
+        return text(timings, model, runs, threads, settings.device.name, style);
+      },
+      [&] { return json(timings, model, runs, threads, settings.device.name); }));
   return 0;
 }
 

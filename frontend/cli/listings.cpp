@@ -11,7 +11,12 @@ namespace driftc::frontend {
 namespace {
 
 constexpr std::array kModes = {passes::Mode::kEager, passes::Mode::kStrict, passes::Mode::kDefault,
-                               passes::Mode::kReduceOverhead};
+                               passes::Mode::kReduceOverhead, passes::Mode::kMaxAutotune};
+
+std::string_view mark_in_max_autotune(const passes::PassInfo& pass) {
+  if (!enabled_in(pass, passes::Mode::kMaxAutotune)) return "";
+  return passes::is_tuned(pass) ? "tuned" : "on";
+}
 
 using passes::InductorAnswer;
 using passes::InductorKnob;
@@ -62,15 +67,19 @@ Json inductor_json() {
 }
 
 std::string passes_text(const TextStyle&) {
-  Table table({{"pass"}, {"strict"}, {"default"}, {"effect on bits"}, {"what it does"}});
+  Table table(
+      {{"pass"}, {"strict"}, {"default"}, {"max-autotune"}, {"effect on bits"}, {"what it does"}});
   for (const passes::PassInfo& pass : passes::all_passes())
     table.add({std::string(pass.name), enabled_in(pass, passes::Mode::kStrict) ? "on" : "",
                enabled_in(pass, passes::Mode::kDefault) ? "on" : "",
-               std::string(name_of(pass.effect)), std::string(pass.doc)});
+               std::string(mark_in_max_autotune(pass)), std::string(name_of(pass.effect)),
+               std::string(pass.doc)});
   std::string out =
       "Passes in the order they run (mode eager runs none; reduce-overhead runs those of "
       "default):\n\n";
-  out += table.render({}) + "\nOptions (--set PASS.OPTION=VALUE):\n\n";
+  out += table.render({}) +
+         "tuned: the tuner chooses, kernel by kernel (--tuning FILE keeps its choices)\n\nOptions "
+         "(--set PASS.OPTION=VALUE):\n\n";
   Table options({{"option"}, {"default"}, {"accepts"}, {"what it does"}});
   for (const passes::PassInfo& pass : passes::all_passes())
     for (const passes::OptionSpec& option : pass.options)
@@ -107,6 +116,11 @@ Json passes_json() {
           {"inductor", inductor_json()}};
 }
 
+// At the boost clock, two operations a product.
+double peak_tflops(const runtime::DeviceProfile& device, int products_per_clock) {
+  return 2e-6 * device.sm_count * device.sm_clock_mhz * products_per_clock;
+}
+
 std::string devices_text(const TextStyle&) {
   using Align = Table::Align;
   Table table({{"device"},
@@ -118,6 +132,8 @@ std::string devices_text(const TextStyle&) {
                {"GB/s", Align::kRight},
                {"L2", Align::kRight},
                {"shared/block", Align::kRight},
+               {"f32 TFLOPS", Align::kRight},
+               {"f16 tensor", Align::kRight},
                {"PTX target"},
                {"also called"}});
   for (const runtime::DeviceProfile& device : runtime::device_profiles()) {
@@ -129,11 +145,17 @@ std::string devices_text(const TextStyle&) {
                std::to_string(device.sm_count), std::to_string(device.sm_clock_mhz),
                fmt::format("{} GiB", device.memory_gib), std::to_string(device.bandwidth_gbps),
                fmt::format("{:.4g} MiB", device.l2_kib / 1024.0),
-               fmt::format("{} KiB", device.shared_block_kib), device.ptx_target, aliases});
+               fmt::format("{} KiB", device.shared_block_kib),
+               fmt::format("{:.1f}", peak_tflops(device, device.f32_per_clock)),
+               device.tensor_f16 == 0
+                   ? "-"
+                   : fmt::format("{:.0f}", peak_tflops(device, device.tensor_f16)),
+               device.ptx_target, aliases});
   }
   return table.render({}) + fmt::format(
                                 "\nA profile is data: no such GPU is needed. Default: {}\n"
-                                "MHz: boost clock of the SMs; shared/block: with opt-in. "
+                                "MHz: boost clock of the SMs; shared/block: with opt-in; "
+                                "TFLOPS: peaks at that clock, of fma and of tensor cores. "
                                 "--json has every figure.\n",
                                 runtime::kDefaultDevice);
 }
@@ -154,6 +176,10 @@ Json devices_json() {
          {"memory_gib", device.memory_gib},
          {"bandwidth_gb_per_s", device.bandwidth_gbps},
          {"l2_kib", device.l2_kib},
+         {"f32_fma_per_clock_and_sm", device.f32_per_clock},
+         {"f64_fma_per_clock_and_sm", device.f64_per_clock},
+         {"tensor_f16_products_per_clock_and_sm", device.tensor_f16},
+         {"tensor_tf32_products_per_clock_and_sm", device.tensor_tf32},
          {"registers_per_block", runtime::kRegisters},
          {"threads_per_block", runtime::kThreadsPerBlock},
          {"threads_per_sm", device.threads_per_sm},
@@ -161,7 +187,10 @@ Json devices_json() {
          {"shared_per_block_kib", runtime::kSharedBlockDefaultKib},
          {"shared_per_block_optin_kib", device.shared_block_kib},
          {"shared_per_sm_kib", device.shared_sm_kib},
-         {"shared_reserved_per_block_kib", device.shared_reserved_kib}});
+         {"shared_reserved_per_block_kib", device.shared_reserved_kib},
+         {"shared_unit_bytes", device.shared_unit},
+         {"registers_unit_per_warp", runtime::kRegisterUnit},
+         {"registers_per_thread", runtime::kThreadRegisters}});
   return {{"schema", "driftc.devices/1"},
           {"driftc", std::string(kVersion)},
           {"default", std::string(runtime::kDefaultDevice)},

@@ -17,7 +17,11 @@ constexpr std::array kInputRows = {
 
 constexpr std::array kCompileRows = {
     OptionRow{"--mode", "MODE",
-              "eager, strict, default or reduce-overhead; `driftc passes` shows what each runs"},
+              "eager, strict, default, reduce-overhead or max-autotune; `driftc passes` shows what "
+              "each runs"},
+    OptionRow{"--tuning", "FILE",
+              "with --mode max-autotune: its choices, read where the file exists; kernels that it "
+              "lacks are tuned and added"},
     OptionRow{"--passes", "LIST",
               "changes to the mode's passes: +NAME,-NAME,...; starts with none or all instead: "
               "none,+NAME"},

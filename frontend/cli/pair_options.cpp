@@ -6,6 +6,7 @@
 
 #include "frontend/cli/executor_choice.h"
 #include "frontend/cli/output.h"
+#include "frontend/cli/tuning_option.h"
 #include "passes/inductor.h"
 
 namespace driftc::frontend {
@@ -77,6 +78,7 @@ Result<PairSettings> pair_settings(const Arguments& arguments, const Settings& e
   settings.precision.mma_arch = settings.eager_precision.mma_arch = settings.device.mma_arch;
   settings.deterministic =
       arguments.has("--deterministic") || passes::asks_for_deterministic(inductor);
+  DRIFTC_CHECK(set_tuning(arguments, settings));
   return settings;
 }
 

@@ -4,6 +4,7 @@
 
 #include "frontend/report/audit_report.h"
 #include "frontend/report/schedules_report.h"
+#include "frontend/report/tuning_report.h"
 #include "frontend/report/version.h"
 #include "ir/support/round.h"
 #include "passes/form_kernels.h"
@@ -273,6 +274,8 @@ Json compare_json(const PairReport& report, const CompareView& view) {
       {"schedules", report.schedules ? schedules_json(*report.schedules) : Json(nullptr)},
       {"audit", report.audit ? audit_json(*report.audit) : Json(nullptr)},
       {"mitigations", mitigations},
+      {"estimated_time", time_json(report.time, view.device)},
+      {"tuning", tuning_json(report.tuned, view.device)},
       {"allowed", list(view.allowed)},
       {"exit", view.exit_code},
       {"nodes", nodes},

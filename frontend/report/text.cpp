@@ -9,6 +9,7 @@
 #include "frontend/report/advice.h"
 #include "frontend/report/audit_report.h"
 #include "frontend/report/schedules_report.h"
+#include "frontend/report/tuning_report.h"
 #include "ir/support/round.h"
 #include "passes/form_kernels.h"
 
@@ -26,6 +27,8 @@ constexpr std::size_t kWholeTable = 28;
 constexpr std::size_t kWorstShown = 10;
 constexpr std::size_t kNameWidth = 26;
 constexpr std::size_t kNamesShown = 4;
+// Tuned kernels and runners-up of each: enough to see what chose; bench shows all.
+constexpr std::size_t kTunedShown = 6, kRunnersUpShown = 2;
 
 Colour colour_of(Verdict verdict) {
   switch (verdict) {
@@ -466,10 +469,12 @@ std::string compare_text(const PairReport& report, const CompareView& view,
   out += faults_section(report);
   out += reasons_section("not compiled", report.fallbacks) +
          reasons_section("not the algorithm asked for", report.refusals);
+  out += tuning_table(report.tuned, view.device, kTunedShown, kRunnersUpShown, style);
   if (report.schedules) out += schedules_text(*report.schedules, style);
   if (report.audit) out += audit_text(*report.audit, style);
   out += "\n" + verdict_line(report, style) + "\n";
   out += mitigations_section(report);
+  if (report.time) out += time_line(*report.time, view.device);
   for (const std::string& failure : view.failures)
     out += coloured("failed: " + failure, Colour::kRed, style) + "\n";
   if (view.timings)

@@ -15,7 +15,8 @@ std::vector<std::string> words(const char* text) {
 
 std::vector<DeviceProfile> make_profiles() {
   std::vector<DeviceProfile> out = {
-#define DEVICE(id, full, others, major, minor, target, sms, mma, clock, mclock, gib, gbps, l2) \
+#define DEVICE(id, full, others, major, minor, target, sms, mma, clock, mclock, gib, gbps, l2, \
+               tf16, ttf32)                                                                    \
   {.name = id,                                                                                 \
    .title = full,                                                                              \
    .aliases = words(others),                                                                   \
@@ -28,17 +29,23 @@ std::vector<DeviceProfile> make_profiles() {
    .memory_clock_mhz = mclock,                                                                 \
    .memory_gib = gib,                                                                          \
    .bandwidth_gbps = gbps,                                                                     \
-   .l2_kib = l2},
+   .l2_kib = l2,                                                                               \
+   .tensor_f16 = tf16,                                                                         \
+   .tensor_tf32 = ttf32},
 #include "runtime/devices/profiles.def"
   };
   for (DeviceProfile& p : out) {
-#define CAPABILITY(major, minor, shared_block, shared_sm, reserved, blocks, threads) \
-  if (p.compute_major == major && p.compute_minor == minor) {                        \
-    p.shared_block_kib = shared_block;                                               \
-    p.shared_sm_kib = shared_sm;                                                     \
-    p.shared_reserved_kib = reserved;                                                \
-    p.blocks_per_sm = blocks;                                                        \
-    p.threads_per_sm = threads;                                                      \
+#define CAPABILITY(major, minor, shared_block, shared_sm, reserved, blocks, threads, unit, f32, \
+                   f64)                                                                         \
+  if (p.compute_major == major && p.compute_minor == minor) {                                   \
+    p.shared_block_kib = shared_block;                                                          \
+    p.shared_sm_kib = shared_sm;                                                                \
+    p.shared_reserved_kib = reserved;                                                           \
+    p.blocks_per_sm = blocks;                                                                   \
+    p.threads_per_sm = threads;                                                                 \
+    p.shared_unit = unit;                                                                       \
+    p.f32_per_clock = f32;                                                                      \
+    p.f64_per_clock = f64;                                                                      \
   }
 #include "runtime/devices/profiles.def"
     DRIFTC_ASSERT(p.threads_per_sm != 0, "a profile whose compute capability has no line");

@@ -25,17 +25,23 @@ struct DeviceProfile {
   int memory_gib = 0;                          // capacity of the data sheet
   int bandwidth_gbps = 0;                      // of that memory, 10^9 bytes per second
   int l2_kib = 0;
+  // Products per clock and SM of its tensor cores, sums in f32; 0: it has none of that kind.
+  int tensor_f16 = 0, tensor_tf32 = 0;
 
   // Of the compute capability.
   int shared_block_kib = 0;     // shared memory of one block, with opt-in
   int shared_sm_kib = 0;        // of one SM, all blocks together
   int shared_reserved_kib = 0;  // taken by the system for each block
   int blocks_per_sm = 0, threads_per_sm = 0;
+  int shared_unit = 0;                       // bytes in which a block gets shared memory
+  int f32_per_clock = 0, f64_per_clock = 0;  // fma per clock and SM
 };
 
 // The same for every profile.
 inline constexpr int kWarpSize = 32, kThreadsPerBlock = 1024, kRegisters = 65536;
 inline constexpr int kSharedBlockDefaultKib = 48;
+// A warp gets registers in units of this many (8 a thread); a thread has at most kThreadRegisters.
+inline constexpr int kRegisterUnit = 256, kThreadRegisters = 255;
 
 std::span<const DeviceProfile> device_profiles();
 inline constexpr std::string_view kDefaultDevice = "h200";

@@ -35,6 +35,34 @@ Result<void> refuse_atomics(const ir::Graph& graph) {
   return {};
 }
 
+// Each pass did its part of a choice: together they made the kernel that was tried.
+Result<void> check_choices(const ir::Graph& base, const ir::Graph& tuned,
+                           const std::vector<TuningTask>& tasks,
+                           const passes::KernelChoices& choices) {
+  for (const TuningTask& task : tasks) {
+    const std::string& name = base.name_of(task.node);
+    const passes::KernelChoice& choice = choices.at(task.value);
+    const ir::Kernel& before = *base.node(task.node).kernel;
+    const auto value = tuned.find(name);
+    const ir::Node* node = value ? tuned.producer(*value) : nullptr;
+    std::string fault = "it is gone";
+    if (node != nullptr && node->op == ir::Op::kKernel) {
+      fault = passes::why_not(before, choice);
+      if (fault.empty()) {
+        const ir::Kernel wanted = passes::with_choice(before, choice), &made = *node->kernel;
+        if (made.algorithm == wanted.algorithm && made.schedule == wanted.schedule &&
+            made.contract == wanted.contract)
+          continue;
+        fault = fmt::format("the passes made {} {} {}", name_of(made.algorithm),
+                            to_string(made.schedule), to_string(made.contract));
+      }
+    }
+    return internal_error(fmt::format("tuning: the kernel of '{}' was to become {}, but {}", name,
+                                      to_string(choice), fault));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<CompiledGraph> compile(
@@ -59,11 +87,28 @@ Result<CompiledGraph> compile(
   };
   const std::span<const passes::PassInfo> table =
       settings.pass_table.empty() ? passes::all_passes() : settings.pass_table;
+  std::vector<TuningTask> tasks;
+  std::vector<TunedKernelReport> tuned;
+  passes::KernelChoices choices;
+  std::optional<ir::Graph> base;
+  if (settings.selection.mode == passes::Mode::kMaxAutotune) {
+    DRIFTC_TRY(untuned, passes::run_pipeline(source, settings.selection, context, {}, table));
+    base = std::move(untuned.graph);
+    const TuningRequest request{source, *base, settings};
+    tasks = tuning_tasks(request);
+    Tuning own;
+    Tuning& tuning = settings.tuning ? *settings.tuning : own;
+    DRIFTC_TRY(chosen, tuned_choices(request, tuning, services));
+    choices = std::move(chosen);
+    tuned = tuned_kernels(tasks, tuning);
+    context.tuned = &choices;
+  }
   DRIFTC_TRY(result, passes::run_pipeline(source, settings.selection, context, options, table));
+  if (base) DRIFTC_CHECK(check_choices(*base, result.graph, tasks, choices));
   if (settings.selection.mode == passes::Mode::kEager) keep_in_interpreter(result.graph);
   if (settings.deterministic) DRIFTC_CHECK(refuse_atomics(result.graph));
   if (settings.faults != nullptr && settings.faults->graph) settings.faults->graph(result.graph);
-  return CompiledGraph{std::move(result.graph), std::move(result.trace)};
+  return CompiledGraph{std::move(result.graph), std::move(result.trace), std::move(tuned)};
 }
 
 }  // namespace driftc::runtime::study

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "passes/pipeline.h"
-#include "runtime/study/pair_run.h"
+#include "runtime/study/tune.h"
 
 namespace driftc::runtime::study {
 
 struct CompiledGraph {
   ir::Graph graph;
   std::vector<passes::PassTrace> traces;
+  std::vector<TunedKernelReport> tuned;  // mode max-autotune
 };
 
 // `on_stage` (optional) sees the graph after each pass that ran, by pass name.

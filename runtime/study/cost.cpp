@@ -7,30 +7,10 @@
 #include "ir/winograd.h"
 #include "passes/tiling.h"
 #include "runtime/study/compile.h"
+#include "runtime/study/roofline.h"
 
 namespace driftc::runtime::study {
 namespace {
-
-// f32 (or f64) instructions per product of a sum.
-double per_product(ir::Arith arith) {
-  switch (arith) {
-    case ir::Arith::kMulAdd:
-      return 2;
-    case ir::Arith::kKahan:
-      return 5;  // a product, and four additions that keep what was lost
-    default:
-      return 1;
-  }
-}
-
-double terms_of(const ir::FractionMatrix& matrix) {
-  double terms = 0;
-  for (int r = 0; r < matrix.rows; ++r)
-    terms += static_cast<double>(ir::transform_row(matrix, r).size());
-  return terms;
-}
-// Instructions of M x M' with M rows x columns.
-double sandwich(const ir::FractionMatrix& m) { return terms_of(m) * (m.columns + m.rows); }
 
 struct KernelWork {
   double products = 0, transforms = 0, blocks = 1;
@@ -52,8 +32,9 @@ KernelWork kernel_work(const ir::Kernel& kernel, const passes::GemmExtent& e) {
     places = wm.n() * wm.n();
     rows = tiles;
     out.products = places * tiles * n * channels * batches;
-    out.transforms = batches * (n * channels * sandwich(wm.g) + tiles * channels * sandwich(wm.bt) +
-                                tiles * n * sandwich(wm.at));
+    out.transforms = batches * (n * channels * sandwich_instructions(wm.g) +
+                                tiles * channels * sandwich_instructions(wm.bt) +
+                                tiles * n * sandwich_instructions(wm.at));
     const bool fused = kernel.algorithm == ir::Algorithm::kWinograd2Fused ||
                        kernel.algorithm == ir::Algorithm::kWinograd4Fused;
     if (fused) places = 1;
@@ -85,12 +66,35 @@ Work work_of(const ir::Graph& compiled, int sm_count) {
     }
     const KernelWork k = kernel_work(kernel, *extent);
     const ir::Arith arith = kernel.contract.order->arith;
-    const double sums = k.products * per_product(arith), operations = sums + k.transforms;
+    const double sums = k.products * instructions_per_product(arith),
+                 operations = sums + k.transforms;
     work.operations += operations;
     if (arith == ir::Arith::kF64 || kernel.contract.acc == ir::Precision::kF64) work.f64 += sums;
     if (k.blocks > 0) work.time += std::ceil(k.blocks / sm_count) * operations / k.blocks;
   }
   return work;
+}
+
+Result<std::optional<TimeEstimate>> time_against_default(const ir::Graph& source,
+                                                         const ir::Graph& compiled,
+                                                         const PairSettings& settings,
+                                                         const Services& services) {
+  const passes::Mode mode = settings.selection.mode;
+  if (mode != passes::Mode::kStrict && mode != passes::Mode::kMaxAutotune)
+    return std::optional<TimeEstimate>();
+  PairSettings standard = settings;
+  standard.deterministic = false;
+  standard.faults = nullptr;
+  DRIFTC_TRY(selection, passes::select_passes({.mode = "default",
+                                               .passes = {},
+                                               .sets = {},
+                                               .fallback_named = !settings.fallback.empty(),
+                                               .precision_named = !settings.precision.plain()}));
+  standard.selection = selection;
+  DRIFTC_TRY(other, compile(source, standard, services));
+  const GraphEstimate own = estimated_seconds(compiled, settings.device),
+                      theirs = estimated_seconds(other.graph, settings.device);
+  return std::optional(TimeEstimate{own.seconds, theirs.seconds, own.interpreted});
 }
 
 Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,

@@ -2,6 +2,7 @@
 // counted and blocks spread over the device's SMs. Every figure is an estimate and is labelled so.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,12 @@ Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
                                                      const ir::Graph& compiled,
                                                      const PairSettings& settings,
                                                      const Services& services);
+
+// For the modes that are held against default (strict, max-autotune), else empty. Registers are
+// guessed for both sides.
+Result<std::optional<TimeEstimate>> time_against_default(const ir::Graph& source,
+                                                         const ir::Graph& compiled,
+                                                         const PairSettings& settings,
+                                                         const Services& services);
 
 }  // namespace driftc::runtime::study

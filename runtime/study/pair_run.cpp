@@ -67,6 +67,9 @@ class PairRun {
     report_.kernels = arm_->kernel_reports();
     DRIFTC_TRY(mitigations, mitigation_costs(source_, compiled.graph, settings_, services_));
     report_.mitigations = std::move(mitigations);
+    DRIFTC_TRY(time, time_against_default(source_, compiled.graph, settings_, services_));
+    report_.time = time;
+    report_.tuned = std::move(compiled.tuned);
     report_.fallbacks = arm_->fallback_reports();
     report_.refusals = arm_->refusal_reports();
     report_.kernels_compiled = arm_->kernels_compiled();

@@ -50,6 +50,8 @@ struct Faults {
   std::function<void(const ir::Node&, std::vector<DeviceTensor>&)> operands;
 };
 
+struct Tuning;  // tune.h
+
 struct PairSettings {
   passes::PassSelection selection;  // mode, passes, options
   std::optional<ir::ReductionOrder>
@@ -62,7 +64,9 @@ struct PairSettings {
   DeviceProfile device;
   std::shared_ptr<Executor> executor = {};  // where kernels run; null: the PTX executor
   std::span<const passes::PassInfo> pass_table =
-      {};                           // empty: passes::all_passes(); tests plant faults
+      {};  // empty: passes::all_passes(); tests plant faults
+  // Mode max-autotune: what the tuner knows, and learns. Null: it is tuned for one compilation.
+  std::shared_ptr<Tuning> tuning = {};
   std::uint64_t schedule_seed = 0;  // order of blocks, warps and atomics
   // Contracts of the eager arm by the name of a source value, where they are not eager's own: an
   // eager library that picks other algorithms, orders or precisions per node.

@@ -10,6 +10,7 @@
 #include "runtime/compare/specials.h"
 #include "runtime/compare/verdict.h"
 #include "runtime/study/exact_study.h"
+#include "runtime/study/tuning.h"
 
 namespace driftc::runtime::study {
 
@@ -118,6 +119,12 @@ struct MitigationCost {
   double interpreted = 0;  // share of all multiply-adds that run in the interpreter
 };
 
+// Time of the compiled kernels on the device, from a model (roofline.h): estimated.
+struct TimeEstimate {
+  double seconds = 0, default_seconds = 0;  // of the settings, and of mode default
+  int interpreted = 0;                      // nodes that run in the interpreter: not counted
+};
+
 struct PairReport {
   std::string graph_name, graph_hash;
   std::int64_t graph_nodes = 0;
@@ -135,6 +142,8 @@ struct PairReport {
   std::optional<ScheduleReport> schedules;     // --schedules
   std::optional<KnobAudit> audit;              // --audit
   std::vector<MitigationCost> mitigations;     // that are on
+  std::optional<TimeEstimate> time;            // modes strict and max-autotune
+  std::vector<TunedKernelReport> tuned;        // mode max-autotune
   std::vector<NodeReport> nodes;               // in source order, materialised or not; no constants
   std::vector<NodeReport> outputs;             // of the graph, in their order
   std::string eager_order;                     // "default", an order, or "declared"

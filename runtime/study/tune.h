@@ -1,0 +1,48 @@
+// The tuner of mode max-autotune. For each distinct convolution or matmul kernel of a graph it
+// enumerates algorithm x tile x split candidates, ranks them by a roofline, compiles the best few,
+// runs each on a cropped problem and drops what source replay does not reproduce bit for bit; the
+// fastest of the rest is the choice. Time is an estimate (roofline.h) with the registers and shared
+// memory that ptxas reports, or measured where the executor has a device (Executor::plan).
+//
+// Deterministic: the same problem, device and compiler give the same choice, for any number of
+// threads. Times are compared in whole nanoseconds; of two equal ones the candidate that comes
+// first counts: the kernel as the other passes left it, then algorithms in the order of
+// ir::Algorithm, then smaller tiles and fewer slices.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/study/pair_run.h"
+#include "runtime/study/tuning.h"
+
+namespace driftc::runtime::study {
+
+struct TuningRequest {
+  const ir::Graph& source;
+  const ir::Graph& base;  // as the passes left it without choices
+  const PairSettings& settings;
+};
+
+// In the order of the graph; kernels that stay in the interpreter and empty ones have none.
+std::vector<TuningTask> tuning_tasks(const TuningRequest& request);
+
+// Every candidate of a kernel of `base`, the kernel as it is first; unranked.
+std::vector<passes::KernelChoice> candidates_of(const TuningRequest& request, ir::NodeId node);
+
+// Why the passes could not make that of a kernel of `base` (a choice that came from a file), or "".
+std::string why_not_chosen(const TuningRequest& request, ir::NodeId node,
+                           const passes::KernelChoice& choice);
+
+// The kernels of a graph by problem, for a report.
+std::vector<TunedKernelReport> tuned_kernels(const std::vector<TuningTask>& tasks,
+                                             const Tuning& tuning);
+
+// Tunes what `tuning` does not know yet and tells what to choose. A choice known already that does
+// not fit its kernel is the user's error. `faults` (optional) are planted
+// in candidates, on purpose.
+Result<passes::KernelChoices> tuned_choices(const TuningRequest& request, Tuning& tuning,
+                                            const Services& services,
+                                            const Faults* faults = nullptr);
+
+}  // namespace driftc::runtime::study
