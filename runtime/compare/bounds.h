@@ -101,6 +101,14 @@ bool winograd_fits(const SumProblem& problem);
 TensorBound winograd_bound(const SumProblem& problem, const ir::WinogradMatrices& matrices,
                            const WinogradSettings& settings, ThreadPool& pool);
 
+// Variance of the result's roundings, for outputs whose order of sums nobody knows: u^2 / 3 times
+// the square of every term that a rounding scales (transforms over absolute values, as the bound
+// has them; sums over C channels: C S^2 / 3 + (C / 6 + 1) Q as of any sum, S its value, Q its sum
+// of squared terms), carried through the output transform. `operand_error` e adds e^2 (Q + S^2): a
+// truncation moves every operand to the same side. f64, in the shape of the value.
+ir::Tensor winograd_variance(const SumProblem& problem, const ir::WinogradMatrices& matrices,
+                             const WinogradSettings& settings, ThreadPool& pool);
+
 // A chain of tensor-core blocks over all terms in any order of k (1.8), bias stored after.
 TensorBound tensor_core_chain_bound(const SumProblem& problem, const TensorCore& core,
                                     int instruction_k, ThreadPool& pool);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/numeric/hypothesis.h"
+#include "runtime/study/precision_hypothesis.h"
 #include "runtime/thread_pool.h"
 
 namespace driftc::runtime::study {
@@ -19,18 +19,19 @@ struct Uncertain {
 
 class Spread {
  public:
-  // `storage`: the type every stored value is rounded to; kF32: none.
-  Spread(const ir::Graph& graph, Hypothesis storage, ThreadPool& pool)
-      : graph_(graph), storage_(storage), pool_(pool) {}
+  // The graph and the hypothesis must outlive it.
+  Spread(const ir::Graph& graph, const PrecisionHypothesis& hypothesis, ThreadPool& pool)
+      : graph_(graph),
+        hypothesis_(hypothesis),
+        storage_(hypothesis.storage ? hypothesis.operands : Hypothesis::kF32),
+        pool_(pool) {}
 
   Uncertain given(const ir::Tensor& tensor) const;
-  // `operand_rounding` applies to the operands of products.
-  Uncertain node(ir::NodeId id, std::span<const Uncertain> operands,
-                 Hypothesis operand_rounding) const;
+  Uncertain node(ir::NodeId id, std::span<const Uncertain> operands) const;
   ir::Tensor variance_or_zero(const Uncertain& value) const;
 
  private:
-  Uncertain sum_node(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis rounding) const;
+  Uncertain sum_node(ir::NodeId id, std::span<const Uncertain> operands) const;
   Uncertain mean_node(ir::NodeId id, const Uncertain& x) const;
   Uncertain batch_norm(ir::NodeId id, std::span<const Uncertain> operands) const;
   Uncertain softmax(ir::NodeId id, const Uncertain& x) const;
@@ -46,7 +47,8 @@ class Spread {
   ir::Tensor eval(ir::NodeId id, std::vector<ir::Tensor> operands) const;
 
   const ir::Graph& graph_;
-  Hypothesis storage_;
+  const PrecisionHypothesis& hypothesis_;
+  Hypothesis storage_;  // the type every stored value is rounded to; kF32: none
   ThreadPool& pool_;
 };
 
