@@ -153,8 +153,11 @@ std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given
     Expectation e{values[i].value, spread.variance_or_zero(values[i]), {}, false};
     const ir::NodeId id = *graph.value(wanted[i]).producer;
     const ir::Node& node = graph.node(id);
-    e.direct = all_given(graph, given, node) && !hypothesis.storage;
-    if (e.direct && is_sum_node(node.op)) {
+    const bool from_given =
+        all_given(graph, given, node) && !hypothesis.storage && !hypothesis.autocast;
+    // Blocks truncate to one side, by how much depends on the order: group means say nothing.
+    e.direct = from_given && !on_tensor_cores(hypothesis, graph, id);
+    if (from_given && is_sum_node(node.op)) {
       const Hypothesis h = operand_rounding(hypothesis, graph, id);
       // What a chain of blocks makes is expected as it is, and so is what a transform spreads.
       if (!on_tensor_cores(hypothesis, graph, id) && winograd_of(hypothesis, graph, id) == 0)
@@ -174,20 +177,23 @@ std::vector<ir::Tensor> healthy_twin(const ir::Graph& graph, const GivenValues& 
                                      const PrecisionHypothesis& hypothesis,
                                      std::span<const ir::ReductionOrder> orders, ThreadPool& pool) {
   const EvalContext context{pool, 0};
-  auto stored = [&](const ir::Tensor& tensor) {
-    return hypothesis.storage && tensor.dtype() == ir::DType::kF32
-               ? rounded(tensor, hypothesis.operands, pool)
-               : tensor;
+  const std::vector<Hypothesis> types = stored_types(hypothesis, graph);
+  auto stored = [&](const ir::Tensor& tensor, Hypothesis type) {
+    return tensor.dtype() == ir::DType::kF32 ? rounded(tensor, type, pool) : tensor;
   };
   Walk<ir::Tensor> walk(graph, given, wanted);
-  return walk.run(stored, [&](ir::NodeId id, const std::vector<ir::Tensor>& operands) {
-    const ir::Node& node = graph.node(id);
-    std::optional<ir::ReductionOrder> chosen;
-    for (const ir::ReductionOrder& order : orders)
-      if (!chosen && ir::order_fits(node.op, order)) chosen = order;
-    const ir::NumericContract contract = contract_of(hypothesis, graph, id, chosen);
-    return stored(evaluate(graph, id, operands, contract, context));
-  });
+  return walk.run(
+      [&](const ir::Tensor& tensor) {
+        return stored(tensor, hypothesis.storage ? hypothesis.operands : Hypothesis::kF32);
+      },
+      [&](ir::NodeId id, const std::vector<ir::Tensor>& operands) {
+        const ir::Node& node = graph.node(id);
+        std::optional<ir::ReductionOrder> chosen;
+        for (const ir::ReductionOrder& order : orders)
+          if (!chosen && ir::order_fits(node.op, order)) chosen = order;
+        const ir::NumericContract contract = contract_of(hypothesis, graph, id, chosen);
+        return stored(evaluate(graph, id, operands, contract, context), types[id.index]);
+      });
 }
 
 }  // namespace driftc::runtime::study

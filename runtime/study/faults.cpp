@@ -302,15 +302,17 @@ void add_atomic_faults(std::vector<FaultKind>& k) {
                    replaced("atomicAdd(&part[at], acc[i][j].value)",
                             "atomicAdd(&part[at], blockIdx.z == 1 ? 2.0f * acc[i][j].value : "
                             "acc[i][j].value)")));
-  k.push_back(lowering("sums start from what memory held", "memory plan",
-                       [](const ir::Node&, LoweredKernel& kernel) {
-                         for (codegen::Workspace& w : kernel.workspaces)
-                           if (w.zeroed) {
-                             w.zeroed = false;
-                             return true;
-                           }
-                         return false;
-                       }));
+  FaultKind dirty = lowering("sums start from what memory held", "memory plan",
+                             [](const ir::Node&, LoweredKernel& kernel) {
+                               for (codegen::Workspace& w : kernel.workspaces)
+                                 if (w.zeroed) {
+                                   w.zeroed = false;
+                                   return true;
+                                 }
+                               return false;
+                             });
+  dirty.sanitizer = true;
+  k.push_back(dirty);
   k.push_back(
       lowering("a slice short", "launch arguments", [](const ir::Node&, LoweredKernel& kernel) {
         for (codegen::Launch& launch : kernel.launches)

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/kernel.h"
+#include "ir/precision.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/sums/tensor_core.h"
 
@@ -86,6 +87,13 @@ PrecisionHypothesis transformed(int m, Hypothesis operands) {
   return h;
 }
 
+PrecisionHypothesis autocast(Hypothesis type) {
+  PrecisionHypothesis h;
+  h.operands = type;
+  h.autocast = true;
+  return h;
+}
+
 }  // namespace
 
 std::string name_of(const PrecisionHypothesis& h) {
@@ -94,6 +102,7 @@ std::string name_of(const PrecisionHypothesis& h) {
     return "winograd" + std::to_string(h.winograd) +
            (h.operands == Hypothesis::kF32 ? "" : ", " + name + " inside");
   if (h.storage) return name + " storage";
+  if (h.autocast) return name + " autocast";
   if (h.operands != Hypothesis::kF32 && !(h.conv && h.matmul))
     name += h.conv ? " on convolutions" : " on matrix products";
   if (!h.arch.empty()) name += ", tensor cores of " + h.arch;
@@ -117,7 +126,10 @@ std::vector<PrecisionHypothesis> graph_hypotheses(const ir::Graph& graph) {
       if (conv || matmul) last.push_back({h, true, true, false, arch});
     }
   }
-  for (Hypothesis h : {Hypothesis::kF16, Hypothesis::kBf16}) out.push_back({h, true, true, true});
+  for (Hypothesis h : {Hypothesis::kF16, Hypothesis::kBf16}) {
+    out.push_back({h, true, true, true});
+    out.push_back(autocast(h));
+  }
   if (fits)
     for (int m : {2, 4}) out.push_back(transformed(m, Hypothesis::kF32));
   out.insert(out.end(), last.begin(), last.end());
@@ -133,6 +145,9 @@ std::vector<PrecisionHypothesis> node_hypotheses() {
 std::vector<PrecisionHypothesis> node_hypotheses(const ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
   std::vector<PrecisionHypothesis> out = node_hypotheses();
+  if (ir::info(node.op).op_class == ir::OpClass::conv ||
+      ir::info(node.op).op_class == ir::OpClass::matmul)
+    for (Hypothesis h : {Hypothesis::kF16, Hypothesis::kBf16}) out.push_back(autocast(h));
   if (fits_winograd(graph, node))
     for (int m : {2, 4})
       for (Hypothesis h : {Hypothesis::kF32, Hypothesis::kTf32Rna, Hypothesis::kTf32Trunc})
@@ -141,6 +156,17 @@ std::vector<PrecisionHypothesis> node_hypotheses(const ir::Graph& graph, ir::Nod
     for (Hypothesis h : all_hypotheses())
       for (const char* arch : kArchitectures)
         if (instruction(arch, h)) out.push_back({h, true, true, false, arch});
+  return out;
+}
+
+std::vector<Hypothesis> stored_types(const PrecisionHypothesis& h, const ir::Graph& graph) {
+  std::vector<Hypothesis> out(graph.node_count(), h.storage ? h.operands : Hypothesis::kF32);
+  if (!h.autocast) return out;
+  ir::PrecisionPlan plan;
+  plan.conv = plan.matmul = precision_of(h.operands);
+  const std::vector<ir::Precision> stored = ir::stored_precisions(graph, plan);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (stored[i] != ir::Precision::kF32) out[i] = h.operands;
   return out;
 }
 

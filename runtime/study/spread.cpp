@@ -59,21 +59,24 @@ ir::Tensor Spread::variance_or_zero(const Uncertain& value) const {
 
 Uncertain Spread::given(const ir::Tensor& tensor) const {
   if (tensor.dtype() == ir::DType::kI64) return {tensor, {}};
-  const bool rounds = storage_ != Hypothesis::kF32 && tensor.dtype() == ir::DType::kF32;
-  return {(rounds ? rounded(tensor, storage_, pool_) : tensor).converted(ir::DType::kF64), {}};
+  const bool rounds = hypothesis_.storage && tensor.dtype() == ir::DType::kF32;
+  return {
+      (rounds ? rounded(tensor, hypothesis_.operands, pool_) : tensor).converted(ir::DType::kF64),
+      {}};
 }
 
-Uncertain Spread::stored(Uncertain value) const {
-  if (storage_ == Hypothesis::kF32) return value;
+Uncertain Spread::stored(ir::NodeId id, Uncertain value) const {
+  const Hypothesis type = stored_[id.index];
+  if (type == Hypothesis::kF32) return value;
   const ir::Tensor before = variance_or_zero(value);
   // Whether an implementation rounds here or keeps f32 up to the next op is not known: one more
   // rounding, q^2 / 12.
   value.variance = map(value.value, before, [&](double x, double v) {
-    const double q = step(x, storage_);
-    return rounded_variance(x, v, storage_) + q * q / 12;
+    const double q = step(x, type);
+    return rounded_variance(x, v, type) + q * q / 12;
   });
   value.value = map(value.value, [&](double x) {
-    return static_cast<double>(rounded(static_cast<float>(x), storage_));
+    return static_cast<double>(rounded(static_cast<float>(x), type));
   });
   return value;
 }
@@ -143,6 +146,11 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands) c
     const double bias_first = has_bias ? std::max(0.0, terms * (b * b + b * s[i])) : 0;
     out[i] = std::fabs(alpha * v[i]) + rounding_variance * (terms / 3 * s[i] * s[i] + bias_first) +
              kRounding * after * (y[i] * y[i] + s[i] * s[i]) + kTiny * terms;
+    // A 16-bit sum may be stored before its bias is added.
+    if (has_bias && stored_[id.index] != Hypothesis::kF32) {
+      const double q = step(s[i], stored_[id.index]);
+      out[i] += q * q / 12;
+    }
   }
   // A bias that is not constant brings its own.
   if (has_bias && operands[2].variance.defined()) {
@@ -340,7 +348,7 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands) const
   switch (ir::info(node.op).op_class) {
     case ir::OpClass::conv:
     case ir::OpClass::matmul: {
-      Uncertain out = stored(sum_node(id, operands));
+      Uncertain out = stored(id, sum_node(id, operands));
       if (operand_rounding(hypothesis_, graph_, id) == Hypothesis::kFtz) {
         // Every operation may flush a result of less than 2^-126: mean square (2^-126)^2 / 3 each.
         const double flushed =
@@ -362,15 +370,15 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands) const
           node.op == ir::Op::kReduceMin)
         return largest_of(id, operands[0]);
       if (node.op == ir::Op::kReduceMean || node.op == ir::Op::kReduceSum)
-        return stored(reduction(id, operands[0]));
-      return stored(mean_node(id, operands[0]));
+        return stored(id, reduction(id, operands[0]));
+      return stored(id, mean_node(id, operands[0]));
     case ir::OpClass::softmax:
-      return stored(softmax(id, operands[0]));
+      return stored(id, softmax(id, operands[0]));
     case ir::OpClass::data:
       return moved(id, operands);
     case ir::OpClass::elementwise:
-      if (node.op == ir::Op::kBatchNorm) return stored(batch_norm(id, operands));
-      return stored(pointwise(id, operands));
+      if (node.op == ir::Op::kBatchNorm) return stored(id, batch_norm(id, operands));
+      return stored(id, pointwise(id, operands));
     case ir::OpClass::special:
       if (node.op == ir::Op::kArgmax) return {eval(id, {operands[0].value}), {}};  // an index
       break;

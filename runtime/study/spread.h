@@ -23,7 +23,7 @@ class Spread {
   Spread(const ir::Graph& graph, const PrecisionHypothesis& hypothesis, ThreadPool& pool)
       : graph_(graph),
         hypothesis_(hypothesis),
-        storage_(hypothesis.storage ? hypothesis.operands : Hypothesis::kF32),
+        stored_(stored_types(hypothesis, graph)),
         pool_(pool) {}
 
   Uncertain given(const ir::Tensor& tensor) const;
@@ -42,13 +42,13 @@ class Spread {
   Uncertain reduction(ir::NodeId id, const Uncertain& x) const;
   Uncertain largest_of(ir::NodeId id, const Uncertain& x) const;
   Uncertain moved(ir::NodeId id, std::span<const Uncertain> operands) const;
-  Uncertain stored(Uncertain value) const;
+  Uncertain stored(ir::NodeId id, Uncertain value) const;  // rounded to the type it is stored in
   Uncertain rounded_operand(const Uncertain& x, Hypothesis rounding) const;
   ir::Tensor eval(ir::NodeId id, std::vector<ir::Tensor> operands) const;
 
   const ir::Graph& graph_;
   const PrecisionHypothesis& hypothesis_;
-  Hypothesis storage_;  // the type every stored value is rounded to; kF32: none
+  std::vector<Hypothesis> stored_;  // by node
   ThreadPool& pool_;
 };
 
