@@ -87,14 +87,15 @@ inline constexpr double kExplainedZ = 6;  // |z| <= 6 is explained by order (4.2
 // |G||g||G'| o |BT||d||B|] |A|, N = 2 (tau_G + tau_B + tau_A) + h. `accumulate_roundings` is h
 // (fused sequential sum over channels: their number); filters transformed in f64 and rounded once
 // count 1 instead of 2 tau_G. Bias stored after. `operand_error`: by which factor at most rounding
-// moves an operand of the products (tf32: 2^-11 nearest, 2^-10 truncated).
+// moves an operand of the products (tf32 and f16: 2^-11 nearest, tf32 2^-10 truncated, bf16: 2^-9),
+// or by `operand_floor` where it is tiny (f16: 2^-25).
 struct WinogradSettings {
   std::int64_t accumulate_roundings = 0;  // 0: the number of channels of a group
   bool filters_in_f64 = false;
   double operand_error = 0;
+  double operand_floor = 0x1p-136;
 };
-// Those of a contract with a transform. Empty where it rounds operands to a format that has no
-// relative error for every f32.
+// Those of a contract with a transform. Empty for mma orders, which no transform has.
 std::optional<WinogradSettings> winograd_settings(const ir::NumericContract& contract,
                                                   std::int64_t channels);
 bool winograd_fits(const SumProblem& problem);

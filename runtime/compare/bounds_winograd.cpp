@@ -137,8 +137,13 @@ std::optional<WinogradSettings> winograd_settings(const ir::NumericContract& con
       settings.operand_error = 0x1p-10;
       break;
     case ir::Precision::kF16:
+      settings.operand_error = 0x1p-11;
+      settings.operand_floor = 0x1p-25;  // half the smallest subnormal
+      break;
     case ir::Precision::kBF16:
-      return std::nullopt;
+      settings.operand_error = 0x1p-9;
+      settings.operand_floor = 0x1p-134;
+      break;
   }
   return settings;
 }
@@ -168,8 +173,8 @@ TensorBound winograd_bound(const SumProblem& p, const ir::WinogradMatrices& matr
     const double sum = largest_row_sum(matrix, rows, columns);
     return mul_rn(mul_rn(kEta, columns), add_rn(1, sum));
   };
-  // An operand below 2^-126 is rounded by more than operand_error, at most by 2^-136.
-  const double rounded = e > 0 ? 0x1p-136 : 0;
+  // A tiny operand is rounded by more than operand_error.
+  const double rounded = e > 0 ? settings.operand_floor : 0;
   const double eta_g = add_rn(underflow(g, n, 3), rounded),
                eta_b = add_rn(underflow(bt, n, n), rounded), eta_a = underflow(at, m, n);
 
