@@ -13,11 +13,15 @@ namespace {
 constexpr std::array kCertifyRows = {
     OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 20"},
     OptionRow{"--shapes", "N", "models, 1 to 6; default 6"},
+    OptionRow{"--kernels", "TEXT",
+              "only kinds of kernels with TEXT in their name, like 'winograd' or "
+              "'tensor cores'; repeatable",
+              true},
     OptionRow{"--fault", "TEXT",
               "only faults with TEXT in their name or level, like 'halo' or "
               "'launch arguments'; repeatable",
               true},
-    OptionRow{"--device", "NAME", "device profile; default h200"}};
+    OptionRow{"--device", "NAME", "device profile of kernels without tensor cores; default h200"}};
 const OptionGroup kCertifyOptions{"size", kCertifyRows};
 
 Result<int> run(const Arguments& arguments, const Context& context) {
@@ -30,6 +34,7 @@ Result<int> run(const Arguments& arguments, const Context& context) {
   runtime::study::CertifySettings settings;
   settings.seeds = static_cast<int>(seeds.value_or(settings.seeds));
   settings.shapes = static_cast<int>(shapes.value_or(settings.shapes));
+  settings.families = arguments.all("--kernels");
   settings.faults = arguments.all("--fault");
   settings.device = device;
   const auto cache = open_kernel_cache(context.settings);
@@ -55,10 +60,11 @@ Command certify_command() {
            {},
            {kCertifyOptions, kJsonOption, kThreadOptions},
            {"driftc certify", "driftc certify --seeds 1 --shapes 2 --json certify.json",
-            "driftc certify --fault halo --fault 'memory plan'"},
+            "driftc certify --fault halo --fault 'memory plan'",
+            "driftc certify --kernels winograd --seeds 5"},
            {"exit: 1 when driftc misses a fault or accuses a healthy result, when driftc-judge "
             "accuses one, misses",
-            "a fault in f32, or under TF32 one of more than twice the accumulation bound"}},
+            "a fault of a sum in f32, or elsewhere one of more than twice the accumulation bound"}},
           run};
 }
 

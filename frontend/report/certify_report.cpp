@@ -35,39 +35,65 @@ std::vector<MissGroup> grouped(const ComparerScore& score) {
   return out;
 }
 
+std::vector<std::string_view> groups_of(const CertifyReport& report) {
+  std::vector<std::string_view> out;
+  for (const CertifyFamily* family : report.families)
+    if (std::ranges::find(out, family->group) == out.end()) out.push_back(family->group);
+  return out;
+}
+CertifyCounts sum_of(const CertifyReport& report, const ComparerScore& score,
+                     std::string_view group) {
+  CertifyCounts sum;
+  for (std::size_t i = 0; i < report.families.size(); ++i) {
+    if (report.families[i]->group != group) continue;
+    const CertifyCounts& c = score.by_family[i];
+    sum.faults += c.faults;
+    sum.found += c.found;
+    sum.healthy += c.healthy;
+    sum.false_alarms += c.false_alarms;
+  }
+  return sum;
+}
+
 }  // namespace
 
 std::string certify_text(const CertifyReport& report, int exit_code, const TextStyle& style) {
   using Align = Table::Align;
-  Table table({{"comparer"},
-               {"faults found", Align::kRight},
-               {"f32", Align::kRight},
-               {"tf32", Align::kRight},
-               {"healthy accused", Align::kRight},
-               {"f32", Align::kRight},
-               {"tf32", Align::kRight},
-               {"largest miss of the RMS", Align::kRight}});
+  const std::vector<std::string_view> groups = groups_of(report);
+  std::vector<Table::Column> columns = {{"comparer"}, {"faults found", Align::kRight}};
+  for (std::string_view group : groups) columns.push_back({std::string(group), Align::kRight});
+  columns.push_back({"largest miss of the RMS", Align::kRight});
+  Table found(columns);
+  columns[1].title = "healthy accused";
+  columns.pop_back();
+  Table accused(columns);
   for (std::size_t i = 0; i < report.comparers.size(); ++i) {
     const ComparerScore& s = report.comparers[i];
     double largest = 0;
     for (const MissedFault& m : s.missed) largest = std::max(largest, m.size);
-    const bool perfect = s.found == s.faults && s.false_alarms == 0;
-    table.add(
-        {s.name, fmt::format("{}/{}", s.found, s.faults), share(s.found_f32, s.faults_f32),
-         share(s.found - s.found_f32, s.faults - s.faults_f32),
-         fmt::format("{}/{}", s.false_alarms, s.healthy), share(s.false_alarms_f32, s.healthy_f32),
-         share(s.false_alarms - s.false_alarms_f32, s.healthy - s.healthy_f32),
-         s.missed.empty() ? "" : brief(largest)},
-        0, perfect ? Colour::kGreen : Colour::kNone);
-    if (i == 1) table.divider();
+    const bool perfect = s.all.found == s.all.faults && s.all.false_alarms == 0;
+    std::vector<std::string> row = {s.name, fmt::format("{}/{}", s.all.found, s.all.faults)},
+                             other = {s.name,
+                                      fmt::format("{}/{}", s.all.false_alarms, s.all.healthy)};
+    for (std::string_view group : groups) {
+      const CertifyCounts c = sum_of(report, s, group);
+      row.push_back(share(c.found, c.faults));
+      other.push_back(share(c.false_alarms, c.healthy));
+    }
+    row.push_back(s.missed.empty() ? "" : brief(largest));
+    found.add(row, 0, perfect ? Colour::kGreen : Colour::kNone);
+    accused.add(other, 0, perfect ? Colour::kGreen : Colour::kNone);
+    if (i == 1) {
+      found.divider();
+      accused.divider();
+    }
   }
   std::string out = fmt::format(
-      "{} kinds of faults, {} models, {} seeds, f32 and TF32 (rounded, truncated): {} faults with "
-      "an effect, {} "
-      "healthy variants\n\n",
-      report.kinds, report.shapes, report.seeds, report.faults, report.healthy);
-  out += table.render(style);
-  out += "\n";
+      "{} kinds of faults in {} kinds of kernels, {} models, {} seeds: {} faults with an effect, "
+      "{} healthy variants\n\n",
+      report.kinds, report.families.size(), report.shapes, report.seeds, report.faults,
+      report.healthy);
+  out += found.render(style) + "\n" + accused.render(style) + "\n";
   for (std::size_t i = 0; i < 2 && i < report.comparers.size(); ++i) {
     const ComparerScore& s = report.comparers[i];
     for (const std::string& who : s.accused)
@@ -95,11 +121,19 @@ Json certify_json(const CertifyReport& report, int exit_code) {
                         {"size", number(m.size)},
                         {"bounds", number(m.bounds)}});
     for (const std::string& who : s.accused) accused.push_back(who);
+    Json families = Json::array();
+    for (std::size_t i = 0; i < report.families.size(); ++i)
+      families.push_back({{"name", std::string(report.families[i]->name)},
+                          {"faults", s.by_family[i].faults},
+                          {"found", s.by_family[i].found},
+                          {"healthy", s.by_family[i].healthy},
+                          {"false_alarms", s.by_family[i].false_alarms}});
     comparers.push_back({{"name", s.name},
-                         {"faults", s.faults},
-                         {"found", s.found},
-                         {"healthy", s.healthy},
-                         {"false_alarms", s.false_alarms},
+                         {"faults", s.all.faults},
+                         {"found", s.all.found},
+                         {"healthy", s.all.healthy},
+                         {"false_alarms", s.all.false_alarms},
+                         {"families", families},
                          {"missed", missed},
                          {"accused", accused}});
   }

@@ -87,19 +87,28 @@ inline constexpr double kExplainedZ = 6;  // |z| <= 6 is explained by order (4.2
 // |G||g||G'| o |BT||d||B|] |A|, N = 2 (tau_G + tau_B + tau_A) + h. `accumulate_roundings` is h
 // (fused sequential sum over channels: their number); filters transformed in f64 and rounded once
 // count 1 instead of 2 tau_G. Bias stored after. `operand_error`: by which factor at most rounding
-// moves an operand of the products (tf32: 2^-11 nearest, 2^-10 truncated).
+// moves an operand of the products (tf32 and f16: 2^-11 nearest, tf32 2^-10 truncated, bf16: 2^-9),
+// or by `operand_floor` where it is tiny (f16: 2^-25).
 struct WinogradSettings {
   std::int64_t accumulate_roundings = 0;  // 0: the number of channels of a group
   bool filters_in_f64 = false;
   double operand_error = 0;
+  double operand_floor = 0x1p-136;
 };
-// Those of a contract with a transform. Empty where it rounds operands to a format that has no
-// relative error for every f32.
+// Those of a contract with a transform. Empty for mma orders, which no transform has.
 std::optional<WinogradSettings> winograd_settings(const ir::NumericContract& contract,
                                                   std::int64_t channels);
 bool winograd_fits(const SumProblem& problem);
 TensorBound winograd_bound(const SumProblem& problem, const ir::WinogradMatrices& matrices,
                            const WinogradSettings& settings, ThreadPool& pool);
+
+// Variance of the result's roundings, for outputs whose order of sums nobody knows: u^2 / 3 times
+// the square of every term that a rounding scales (transforms over absolute values, as the bound
+// has them; sums over C channels: C S^2 / 3 + (C / 6 + 1) Q as of any sum, S its value, Q its sum
+// of squared terms), carried through the output transform. `operand_error` e adds e^2 (Q + S^2): a
+// truncation moves every operand to the same side. f64, in the shape of the value.
+ir::Tensor winograd_variance(const SumProblem& problem, const ir::WinogradMatrices& matrices,
+                             const WinogradSettings& settings, ThreadPool& pool);
 
 // A chain of tensor-core blocks over all terms in any order of k (1.8), bias stored after.
 TensorBound tensor_core_chain_bound(const SumProblem& problem, const TensorCore& core,

@@ -73,12 +73,12 @@ ir::Tensor add_stored_bias(const ir::Tensor& sum, const OpCall& call) {
 }
 
 ir::Tensor evaluate_conv(const OpCall& call) {
-  if (call.contract.transform.m != 0) return evaluate_winograd(call);
   const SumSettings settings = sum_settings(call);
-  if (stores_before_bias(call, settings)) {
+  if (stores_before_bias(call, settings)) {  // of a sum or of what a transform makes
     const OpCall sum{call.graph, call.node, call.operands.first(2), call.contract, call.context};
     return add_stored_bias(evaluate_conv(sum), call);
   }
+  if (call.contract.transform.m != 0) return evaluate_winograd(call);
   if (call.operand(0).dtype() == ir::DType::kF64) return convolve<double, double>(call, settings);
   return settings.wide ? convolve<double, float>(call, settings)
                        : convolve<float, float>(call, settings);

@@ -12,44 +12,49 @@
 #include <string>
 #include <vector>
 
+#include "runtime/study/certify_families.h"
 #include "runtime/study/pair_run.h"
 
 namespace driftc::runtime::study {
 
 struct CertifySettings {
   int seeds = 20;
-  int shapes = 6;                   // at most kCertifyShapes
-  int precisions = 3;               // the first of f32, tf32 rounded, tf32 truncated
-  std::vector<std::string> faults;  // parts of names or levels; empty: every fault
+  int shapes = 6;                     // at most kCertifyShapes
+  std::vector<std::string> families;  // parts of names or groups; empty: every family
+  std::vector<std::string> faults;    // parts of names or levels; empty: every fault
   DeviceProfile device;
 };
 
 struct MissedFault {
-  std::string fault, precision, shape;
-  double size = 0;  // largest change of an output, of the output's RMS
+  std::string fault, precision, shape;  // precision: name of the family
+  double size = 0;                      // largest change of an output, of the output's RMS
   double bounds =
       0;  // ... in units of the accumulation bound around the precision-matched reference
 };
 
-struct ComparerScore {
-  std::string name;
+struct CertifyCounts {
   std::int64_t faults = 0, found = 0;  // put before it, found
   std::int64_t healthy = 0, false_alarms = 0;
-  std::int64_t faults_f32 = 0, found_f32 = 0, healthy_f32 = 0,
-               false_alarms_f32 = 0;  // of these, in f32
+};
+struct ComparerScore {
+  std::string name;
+  CertifyCounts all;
+  std::vector<CertifyCounts> by_family;  // in the order of CertifyReport::families
   std::vector<MissedFault> missed;
-  std::vector<std::string> accused;  // healthy results it rejected: "variant, precision, shape"
+  std::vector<std::string> accused;  // healthy results it rejected: "variant, family, shape"
 };
 
 struct CertifyReport {
+  std::vector<const CertifyFamily*> families;
   std::int64_t faults = 0;                   // planted, with an effect
   std::int64_t healthy = 0;                  // harmless variants
   std::int64_t without_effect = 0;           // planted where they change nothing
   std::vector<std::string> never_effective;  // kinds that changed nothing anywhere: not tested
   int kinds = 0, seeds = 0, shapes = 0;
   std::vector<ComparerScore> comparers;  // driftc, driftc-judge, the others
-  // driftc misses nothing; nobody healthy is accused; the judge misses nothing in f32, and under
-  // TF32 nothing that changes an output by more than twice the accumulation bound.
+  // driftc misses nothing; nobody healthy is accused; the judge misses nothing where sums are
+  // chains in f32, and elsewhere nothing that changes an output by more than twice the accumulation
+  // bound around the matched reference.
   bool holds() const;
 };
 

@@ -31,8 +31,7 @@ struct DifferenceBound {
 struct ExactFigures {
   compare::Distance eager, compiled;    // to the exact value on the arm's own inputs
   std::optional<double> condition_max;  // of the value's sum, on eager's inputs
-  // Empty where the arms agree in every bit, where batch norm was folded into the weights (the
-  // folded weights are rounded, too) and where a function has no stated error.
+  // Empty where the arms agree in every bit and where a function has no stated error.
   std::optional<DifferenceBound> bound;
 };
 

@@ -8,14 +8,10 @@
 #include "runtime/eager/interpreter.h"
 #include "runtime/numeric/exact.h"
 #include "runtime/study/spread.h"
+#include "runtime/sums/tensor_core.h"
 
 namespace driftc::runtime::study {
 namespace {
-
-bool rounds(const PrecisionHypothesis& h, ir::OpClass op_class) {
-  if (h.operands == Hypothesis::kF32 || h.storage) return false;
-  return (op_class == ir::OpClass::conv && h.conv) || (op_class == ir::OpClass::matmul && h.matmul);
-}
 
 // Runs the cone node by node with `Value` per graph value, freeing after the last use.
 template <class Value>
@@ -104,34 +100,6 @@ void use_exact_value(const ir::Graph& graph, const GivenValues& given, ir::Value
 
 }  // namespace
 
-std::string name_of(const PrecisionHypothesis& h) {
-  std::string name(runtime::name_of(h.operands));
-  if (h.storage) return name + " storage";
-  if (h.operands == Hypothesis::kF32 || (h.conv && h.matmul)) return name;
-  return name + (h.conv ? " on convolutions" : " on matrix products");
-}
-
-std::vector<PrecisionHypothesis> graph_hypotheses(const ir::Graph& graph) {
-  bool conv = false, matmul = false;
-  for (const ir::Node& node : graph.nodes()) {
-    conv = conv || ir::info(node.op).op_class == ir::OpClass::conv;
-    matmul = matmul || ir::info(node.op).op_class == ir::OpClass::matmul;
-  }
-  std::vector<PrecisionHypothesis> out = {{}};
-  for (Hypothesis h : {Hypothesis::kTf32Rna, Hypothesis::kTf32Trunc}) {
-    if (conv && matmul) out.push_back({h, true, false, false});
-    if (conv || matmul) out.push_back({h, true, true, false});
-  }
-  for (Hypothesis h : {Hypothesis::kF16, Hypothesis::kBf16}) out.push_back({h, true, true, true});
-  return out;
-}
-
-std::vector<PrecisionHypothesis> node_hypotheses() {
-  std::vector<PrecisionHypothesis> out;
-  for (Hypothesis h : all_hypotheses()) out.push_back({h, true, true, false});
-  return out;
-}
-
 std::vector<ir::NodeId> cone_of(const ir::Graph& graph, const GivenValues& given,
                                 const std::vector<ir::ValueId>& wanted) {
   std::vector<bool> needed(graph.value_count());
@@ -151,34 +119,53 @@ std::vector<ir::NodeId> cone_of(const ir::Graph& graph, const GivenValues& given
   return nodes;
 }
 
+ir::Tensor hypothesis_bound(const ir::Graph& graph, const GivenValues& given, ir::NodeId id,
+                            const PrecisionHypothesis& hypothesis, ThreadPool& pool) {
+  std::vector<ir::Tensor> operands;
+  for (ir::ValueId v : graph.node(id).operands)
+    operands.push_back(given[v.index].defined() ? given[v.index]
+                                                : graph.producer(v)->literal->tensor());
+  const SumProblem problem = compare::matched(sum_problem(graph, id, operands),
+                                              operand_rounding(hypothesis, graph, id), pool);
+  const ir::NumericContract contract = contract_of(hypothesis, graph, id);
+  if (contract.transform.m != 0)
+    return compare::winograd_bound(problem, ir::winograd_matrices(contract.transform.m),
+                                   *compare::winograd_settings(contract, problem.group_channels()),
+                                   pool)
+        .value;
+  if (!on_tensor_cores(hypothesis, graph, id)) return compare::any_order_bound(problem, pool).value;
+  const ir::MmaSpec& mma = contract.order->mma;
+  return compare::tensor_core_chain_bound(problem, *tensor_core(mma), mma.k(), pool).value;
+}
+
 std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given,
                                 const std::vector<ir::ValueId>& wanted,
                                 const PrecisionHypothesis& hypothesis, ThreadPool& pool) {
-  const Spread spread(graph, hypothesis.storage ? hypothesis.operands : Hypothesis::kF32, pool);
+  const Spread spread(graph, hypothesis, pool);
   Walk<Uncertain> walk(graph, given, wanted);
-  const std::vector<Uncertain> values = walk.run(
-      [&](const ir::Tensor& tensor) { return spread.given(tensor); },
-      [&](ir::NodeId id, const std::vector<Uncertain>& operands) {
-        const ir::OpClass op_class = ir::info(graph.node(id).op).op_class;
-        return spread.node(id, operands,
-                           rounds(hypothesis, op_class) ? hypothesis.operands : Hypothesis::kF32);
-      });
+  const std::vector<Uncertain> values =
+      walk.run([&](const ir::Tensor& tensor) { return spread.given(tensor); },
+               [&](ir::NodeId id, const std::vector<Uncertain>& operands) {
+                 return spread.node(id, operands);
+               });
   std::vector<Expectation> out;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Expectation e{values[i].value, spread.variance_or_zero(values[i]), {}, false};
     const ir::NodeId id = *graph.value(wanted[i]).producer;
     const ir::Node& node = graph.node(id);
-    e.direct = all_given(graph, given, node) && !hypothesis.storage;
-    if (e.direct && is_sum_node(node.op)) {
-      const Hypothesis h =
-          rounds(hypothesis, ir::info(node.op).op_class) ? hypothesis.operands : Hypothesis::kF32;
-      use_exact_value(graph, given, wanted[i], h, pool, e);
-      std::vector<ir::Tensor> operands;
-      for (ir::ValueId v : node.operands)
-        operands.push_back(given[v.index].defined() ? given[v.index]
-                                                    : graph.producer(v)->literal->tensor());
-      SumProblem problem = sum_problem(graph, id, operands);
-      e.bound = compare::any_order_bound(compare::matched(std::move(problem), h, pool), pool).value;
+    const bool from_given =
+        all_given(graph, given, node) && !hypothesis.storage && !hypothesis.autocast;
+    // Blocks truncate to one side, by how much depends on the order: group means say nothing.
+    e.direct = from_given && !on_tensor_cores(hypothesis, graph, id);
+    if (from_given && is_sum_node(node.op)) {
+      const Hypothesis h = operand_rounding(hypothesis, graph, id);
+      // What a chain of blocks makes is expected as it is, and so is what a transform spreads.
+      if (!on_tensor_cores(hypothesis, graph, id) && winograd_of(hypothesis, graph, id) == 0)
+        use_exact_value(graph, given, wanted[i], h, pool, e);
+      e.bound = hypothesis_bound(graph, given, id, hypothesis, pool);
+      // The expected chain is one, the result another.
+      if (on_tensor_cores(hypothesis, graph, id))
+        for (double& v : e.bound.data_mut<double>()) v *= 2;
     }
     out.push_back(std::move(e));
   }
@@ -190,41 +177,23 @@ std::vector<ir::Tensor> healthy_twin(const ir::Graph& graph, const GivenValues& 
                                      const PrecisionHypothesis& hypothesis,
                                      std::span<const ir::ReductionOrder> orders, ThreadPool& pool) {
   const EvalContext context{pool, 0};
-  auto stored = [&](const ir::Tensor& tensor) {
-    return hypothesis.storage && tensor.dtype() == ir::DType::kF32
-               ? rounded(tensor, hypothesis.operands, pool)
-               : tensor;
+  const std::vector<Hypothesis> types = stored_types(hypothesis, graph);
+  auto stored = [&](const ir::Tensor& tensor, Hypothesis type) {
+    return tensor.dtype() == ir::DType::kF32 ? rounded(tensor, type, pool) : tensor;
   };
   Walk<ir::Tensor> walk(graph, given, wanted);
-  return walk.run(stored, [&](ir::NodeId id, const std::vector<ir::Tensor>& operands) {
-    const ir::Node& node = graph.node(id);
-    std::optional<ir::ReductionOrder> chosen;
-    for (const ir::ReductionOrder& order : orders)
-      if (!chosen && ir::order_fits(node.op, order)) chosen = order;
-    ir::NumericContract contract = eager_contract(node, chosen);
-    if (rounds(hypothesis, ir::info(node.op).op_class)) {
-      switch (hypothesis.operands) {
-        case Hypothesis::kF32:
-          break;
-        case Hypothesis::kTf32Rna:
-          contract.in = ir::Precision::kTf32Rna;
-          break;
-        case Hypothesis::kTf32Trunc:
-          contract.in = ir::Precision::kTf32Trunc;
-          break;
-        case Hypothesis::kBf16:
-          contract.in = ir::Precision::kBF16;
-          break;
-        case Hypothesis::kF16:
-          contract.in = ir::Precision::kF16;
-          break;
-        case Hypothesis::kFtz:
-          contract.ftz = true;
-          break;
-      }
-    }
-    return stored(evaluate(graph, id, operands, contract, context));
-  });
+  return walk.run(
+      [&](const ir::Tensor& tensor) {
+        return stored(tensor, hypothesis.storage ? hypothesis.operands : Hypothesis::kF32);
+      },
+      [&](ir::NodeId id, const std::vector<ir::Tensor>& operands) {
+        const ir::Node& node = graph.node(id);
+        std::optional<ir::ReductionOrder> chosen;
+        for (const ir::ReductionOrder& order : orders)
+          if (!chosen && ir::order_fits(node.op, order)) chosen = order;
+        const ir::NumericContract contract = contract_of(hypothesis, graph, id, chosen);
+        return stored(evaluate(graph, id, operands, contract, context), types[id.index]);
+      });
 }
 
 }  // namespace driftc::runtime::study

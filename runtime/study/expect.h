@@ -13,7 +13,10 @@
 // - weights folded with a batch_norm, or products rounded twice, are within the same terms;
 // - an operand that is rounded to a coarser type with step q either keeps its rounded value or
 // moves to a neighbour:
-//   min((largest move within 6 sigma)^2, V + q^2 / 4).
+//   min((largest move within 6 sigma)^2, V + q^2 / 4);
+// - tensor cores truncate, so their results lie to one side: the expected value is what a chain of
+// blocks makes of the operands, and the variance counts its own roundings too;
+// - Winograd's roundings are those of its transforms (compare::winograd_variance).
 // A variance that is infinite means that nothing can be said (a division by something that may be
 // zero).
 //
@@ -21,29 +24,13 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/numeric/hypothesis.h"
+#include "runtime/study/precision_hypothesis.h"
 #include "runtime/thread_pool.h"
 
 namespace driftc::runtime::study {
-
-struct PrecisionHypothesis {
-  Hypothesis operands = Hypothesis::kF32;
-  bool conv = true, matmul = true;  // where operands are rounded
-  bool storage = false;             // every stored value is of that type, weights and inputs too
-  friend bool operator==(const PrecisionHypothesis&, const PrecisionHypothesis&) = default;
-};
-std::string name_of(
-    const PrecisionHypothesis& hypothesis);  // "tf32:rna on convolutions", "f16 storage"
-
-// For whole graphs: f32; tf32 rounded and truncated, on convolutions and (where there are matrix
-// products too) on both; f16 and bf16 storage. f32 first.
-std::vector<PrecisionHypothesis> graph_hypotheses(const ir::Graph& graph);
-// For one node: all of hypothesis.h on its operands.
-std::vector<PrecisionHypothesis> node_hypotheses();
 
 // Values that are given (graph inputs, operands of a node): by value id, f32 or i64; undefined:
 // computed.
@@ -52,12 +39,18 @@ using GivenValues = std::vector<ir::Tensor>;
 struct Expectation {
   ir::Tensor value;     // f64
   ir::Tensor variance;  // f64
-  // f64: how far any order of f32 operations may be from `value`: n u sum|terms| and the roundings
-  // after (numerics.md 4.1). Only for a reduction node all of whose operands are given or constant.
+  // f64: how far any order of such operations may be from `value`: hypothesis_bound, twice on
+  // tensor cores. Only for a reduction node all of whose operands are given or constant.
   ir::Tensor bound;
   bool direct = false;  // every operand of the node that makes it was given or constant: only its
                         // own roundings
 };
+
+// How far sums of the hypothesis' kind, in any order, may be from the exact ones on operands
+// rounded as it says: n u sum|terms| (numerics.md 4.1), the transform bound (3.3) or that of a
+// chain of blocks (1.8). For a reduction node whose operands are given or constant; f64.
+ir::Tensor hypothesis_bound(const ir::Graph& graph, const GivenValues& given, ir::NodeId node,
+                            const PrecisionHypothesis& hypothesis, ThreadPool& pool);
 
 // `wanted`: floating-point results of nodes.
 std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given,

@@ -75,7 +75,9 @@ TextEdit store(std::function<std::string(const std::string& value)> edit) {
     const std::size_t at = source.find(head);
     if (at == std::string::npos) return false;
     const std::size_t begin = at + head.size(), end = source.find(';', begin);
-    source.replace(begin, end - begin, edit(source.substr(begin, end - begin)));
+    const std::string old = source.substr(begin, end - begin), made = edit(old);
+    if (made == old) return false;
+    source.replace(begin, end - begin, made);
     return true;
   };
 }
@@ -213,6 +215,116 @@ void edit_weight(ir::Graph& graph, const std::function<float(float)>& edit) {
   }
 }
 
+// Kernels with mma.sync, and what they store in 16 bits.
+void add_tensor_core_faults(std::vector<FaultKind>& k) {
+  k.push_back(
+      text("fragment of the wrong lanes",
+           replaced("[word + thread_of_warp / 16 * 4]", "[word + (1 - thread_of_warp / 16) * 4]")));
+  k.push_back(
+      text("column fragment read twice", replaced("f[j / 4][j % 4 + 1]);", "f[j / 4][j % 4]);")));
+  k.push_back(text("accumulators of two columns exchanged",
+                   replaced("multiply_block(acc[i][j].value, acc[i][j + 1].value,",
+                            "multiply_block(acc[i][j + 1].value, acc[i][j].value,")));
+  k.push_back(text("a block of k dropped", replaced("for (int word = 0; word < ",
+                                                    "for (int word = k0 == 0 ? 8 : 0; word < ")));
+  k.push_back(text("a block of k summed twice",
+                   replaced("for (int word = 0; word < ",
+                            "for (int twice = k0 == 0 ? 0 : 1; twice < 2; ++twice)\n"
+                            "    for (int word = 0; word < ")));
+  k.push_back(text("operands rounded otherwise",
+                   either(replaced("cvt.rna.tf32.f32 %0, %1;", "and.b32 %0, %1, 0xFFFFE000;"),
+                          either(replaced("{ return __float_as_uint(x); }",
+                                          "{ return __float_as_uint(x) + 0x1000u; }"),
+                                 either(replaced("cvt.rn.f16.f32", "cvt.rz.f16.f32"),
+                                        replaced("cvt.rn.bf16.f32", "cvt.rz.bf16.f32"))))));
+  k.push_back(text("operands rounded to bf16 before tf32",
+                   replaced("\"f\"(x));\n  return word;",
+                            "\"f\"(x));\n  return (word + 0x8000u) & 0xFFFF0000u;")));
+  k.push_back(text("16-bit result not rounded", store([](const std::string& value) {
+                     const bool rounds =
+                         value.starts_with("to_f16(") || value.starts_with("to_bf16(");
+                     return rounds ? value.substr(value.find('(')) : value;
+                   })));
+  k.push_back(text("16-bit result rounded toward zero", store([](const std::string& value) {
+                     const bool f16 = value.starts_with("to_f16(");
+                     if (!f16 && !value.starts_with("to_bf16(")) return value;
+                     return "__uint_as_float(__float_as_uint" + value.substr(value.find('(')) +
+                            (f16 ? " & 0xFFFFE000u)" : " & 0xFFFF0000u)");
+                   })));
+  k.push_back(text("sum rounded to 16 bits before the bias", [](std::string& source) {
+    for (const std::string type : {"to_f16", "to_bf16"})
+      if (source.find("float " + type + "(float x)") != std::string::npos)
+        return initialiser("sum",
+                           [&](const std::string& old) { return type + "(" + old + ")"; })(source);
+    return false;
+  }));
+}
+
+// Transforms: a row, a coefficient, a place, a tile.
+void add_winograd_faults(std::vector<FaultKind>& k) {
+  // Within the function `name`: the assignment to `row`.
+  const auto transform_row = [](std::string name, int row, std::string value) -> TextEdit {
+    return [=](std::string& source) {
+      const std::size_t function = source.find(" " + name + "(");
+      if (function == std::string::npos) return false;
+      const std::string head = fmt::format("out[{} * out_step] = ", row);
+      const std::size_t at = source.find(head, function);
+      if (at == std::string::npos) return false;
+      const std::size_t begin = at + head.size(), end = source.find(';', begin);
+      source.replace(begin, end - begin, value);
+      return true;
+    };
+  };
+  k.push_back(
+      text("a row of the data transform missing", transform_row("transform_data", 1, "0.0f")));
+  k.push_back(
+      text("a row of the output transform not summed", transform_row("transform_sums", 0, "v0")));
+  k.push_back(text("a sign of the filter transform lost",
+                   transform_row("transform_filter", 2, "out[1 * out_step]")));
+  k.push_back(text("a transform coefficient of one ulp less",
+                   either(replaced("0x1.555556p-3f", "0x1.555554p-3f"),
+                          replaced("__fmul_rn(0.5f", "__fmul_rn(0x1.fffffep-2f"))));
+  k.push_back(text("a place of the transformed tile dropped",
+                   replaced("place[xi] = sums[xi * elements + i];",
+                            "place[xi] = xi == 5 ? 0.0f : sums[xi * elements + i];")));
+  k.push_back(text("tiles overlap by a pixel less",
+                   replaced("const index_t y0 = out_y - pad_h, x0",
+                            "const index_t y0 = out_y - pad_h + (out_y > 0), x0")));
+  k.push_back(text("last column of tiles not written",
+                   replaced("y < out_h && x < out_w", "y < out_h && x < out_w - 1")));
+}
+
+// Slices added as they end.
+void add_atomic_faults(std::vector<FaultKind>& k) {
+  k.push_back(text("an atomic update lost", replaced("atomicAdd(&part[at], acc[i][j].value)",
+                                                     "part[at] = acc[i][j].value")));
+  k.push_back(text("a slice added twice",
+                   replaced("atomicAdd(&part[at], acc[i][j].value)",
+                            "atomicAdd(&part[at], blockIdx.z == 1 ? 2.0f * acc[i][j].value : "
+                            "acc[i][j].value)")));
+  FaultKind dirty = lowering("sums start from what memory held", "memory plan",
+                             [](const ir::Node&, LoweredKernel& kernel) {
+                               for (codegen::Workspace& w : kernel.workspaces)
+                                 if (w.zeroed) {
+                                   w.zeroed = false;
+                                   return true;
+                                 }
+                               return false;
+                             });
+  dirty.sanitizer = true;
+  k.push_back(dirty);
+  k.push_back(
+      lowering("a slice short", "launch arguments", [](const ir::Node&, LoweredKernel& kernel) {
+        for (codegen::Launch& launch : kernel.launches)
+          for (Argument& argument : launch.arguments)
+            if (argument.name == "slice_length" && argument.integer > 1) {
+              --argument.integer;
+              return true;
+            }
+        return false;
+      }));
+}
+
 std::vector<FaultKind> make_kinds() {
   std::vector<FaultKind> k;
   // Rewritten graph.
@@ -231,7 +343,7 @@ std::vector<FaultKind> make_kinds() {
       *done = true;
       graph = passes::edit_kernels(graph, [](const ir::Node&, ir::Kernel& kernel) {
         if (!kernel.contract.order) return false;
-        kernel.contract.order->split = 3;
+        kernel.contract.order->split = kernel.contract.order->split == 3 ? 7 : 3;
         return true;
       });
     };
@@ -284,8 +396,11 @@ std::vector<FaultKind> make_kinds() {
   };
   k.push_back(recycled);
   // CUDA text.
-  k.push_back(
-      text("last k dropped", replaced("index_t end = positions;", "index_t end = positions - 1;")));
+  k.push_back(text("last k dropped",
+                   either(replaced("index_t end = positions;", "index_t end = positions - 1;"),
+                          either(replaced("index_t end = channels;", "index_t end = channels - 1;"),
+                                 replaced("? begin + slice_length : positions;",
+                                          "? begin + slice_length : positions - 1;")))));
   k.push_back(
       text("k tail read past the end",
            both(replaced("channel0 + c < channels", "(channel0 + c < channels || image == 0)"),
@@ -344,6 +459,9 @@ std::vector<FaultKind> make_kinds() {
            rectifier([](const std::string& x) { return x + " > 0.0f ? " + x + " : 0.0f"; }));
   swallowed.nan_input = true;
   k.push_back(swallowed);
+  add_tensor_core_faults(k);
+  add_winograd_faults(k);
+  add_atomic_faults(k);
   FaultKind barrier = text("barrier missing", replaced("    __syncthreads();\n", ""));
   barrier.sanitizer = true;
   k.push_back(barrier);

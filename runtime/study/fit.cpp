@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include "ir/support/half.h"
 #include "ir/support/round.h"
@@ -53,6 +54,21 @@ double largest(const std::vector<double>& z) {
   for (double v : z)
     if (!std::isnan(v)) top = std::max(top, std::fabs(v));
   return top;
+}
+
+// RMS difference of the nearer three quarters of the elements that are not zero in both.
+double typical_distance(std::span<const float> a, std::span<const double> e) {
+  std::vector<double> distances;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = std::fabs(a[i] - e[i]);
+    if ((e[i] != 0 || a[i] != 0) && !std::isnan(d)) distances.push_back(d);
+  }
+  const auto nearer = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() * 3 / 4);
+  if (nearer == distances.end()) return 0;
+  std::nth_element(distances.begin(), nearer, distances.end());
+  double sum = 0;
+  for (auto it = distances.begin(); it != nearer; ++it) sum += *it * *it;
+  return std::sqrt(sum / std::max(1.0, static_cast<double>(nearer - distances.begin())));
 }
 
 Visible visible_errors(const std::vector<double>& variance, double limit,
@@ -139,18 +155,7 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
     within_bound = within_bound && d <= bound;
     if (d > 0) used = std::max(used, d / bound);
   }
-  std::vector<double> distances;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double d = std::fabs(a[i] - e[i]);
-    if ((e[i] != 0 || a[i] != 0) && !std::isnan(d)) distances.push_back(d);
-  }
-  const auto nearer = distances.begin() + static_cast<std::ptrdiff_t>(distances.size() * 3 / 4);
-  if (nearer != distances.end()) {
-    std::nth_element(distances.begin(), nearer, distances.end());
-    double sum = 0;
-    for (auto it = distances.begin(); it != nearer; ++it) sum += *it * *it;
-    s.typical = std::sqrt(sum / std::max(1.0, static_cast<double>(nearer - distances.begin())));
-  }
+  s.typical = typical_distance(a, e);
   s.rel_l2 = difference > 0 ? (size > 0 ? std::sqrt(difference / size) : kInfinity) : 0;
   s.z_rms = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
   out.sum_z2 = squares;
@@ -160,12 +165,17 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   // Healthy twins are needed where the statistics are in question: beyond the limit, or for
   // structure.
   const bool hopeless = out.specials.accusing() || (s.z_max > 1e4 && !within_bound);
-  if (!hopeless && (s.z_max > kLimit || expected.direct)) {
-    double reached = 0;
+  bool too_near = false;
+  if (!hopeless && (s.z_max > kLimit || expected.direct || hypothesis.winograd != 0)) {
+    double reached = 0, nearest = kInfinity;
     for (const ir::Tensor& twin : twins(twin_count)) {
       r.twins.push_back(residual(twin, expected.value, variance));
       reached = std::max(reached, largest(r.twins.back()));
+      nearest = std::min(nearest, typical_distance(twin.data<float>(), e));
     }
+    // A transform's error is everywhere: a result that is nearer to the exact one than any of its
+    // kind was not made by it, so its tolerance may not excuse a single wrong element.
+    too_near = hypothesis.winograd != 0 && 2 * s.typical < nearest;
     // Where twins go further than as many normal values would, so may the file.
     const double normal =
         compare::expected_largest(static_cast<double>(count) * static_cast<double>(twin_count));
@@ -176,7 +186,7 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   if (!hopeless || s.beyond > 0) out.structure = compare::find_structure(r);
   const bool statistical = s.beyond == 0;
   const bool type_fits = !hypothesis.storage || stored == operands;  // a stored f16 is an f16
-  s.accepted = type_fits && !out.specials.accusing() && out.structure.empty() &&
+  s.accepted = type_fits && !too_near && !out.specials.accusing() && out.structure.empty() &&
                (statistical || within_bound);
   if (s.accepted) s.evidence = statistical ? Evidence::kStatistical : Evidence::kBounded;
   out.visible = visible_errors(variance, s.limit, expected.value);

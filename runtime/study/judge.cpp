@@ -55,6 +55,9 @@ std::string twin_name(std::size_t i) {
 }
 
 Cause cause_of(const PrecisionHypothesis& h, const std::string& node) {
+  if (h.winograd != 0)
+    return {CauseKind::kAlgorithm, node,
+            fmt::format("transforms of F({},3), {}", h.winograd, name_of(h))};
   if (h.operands == Hypothesis::kF32)
     return {CauseKind::kReductionOrder, node, "another order of the sums"};
   if (h.operands == Hypothesis::kFtz)
@@ -65,6 +68,7 @@ Cause cause_of(const PrecisionHypothesis& h, const std::string& node) {
   return {CauseKind::kInputRounding, node, "operands of products in " + name_of(h)};
 }
 Verdict rung_of(const PrecisionHypothesis& h) {
+  if (h.winograd != 0) return Verdict::kAlgorithm;
   return h.operands == Hypothesis::kF32 ? Verdict::kOrder : Verdict::kPrecision;
 }
 
@@ -207,7 +211,9 @@ class Judge {
   }
 
   const Prediction* prediction(std::size_t index) {
-    if (hypotheses_.empty()) hypotheses_ = direct() ? node_hypotheses() : graph_hypotheses(graph_);
+    if (hypotheses_.empty())
+      hypotheses_ = direct() ? node_hypotheses(graph_, *graph_.value(wanted_[0]).producer)
+                             : graph_hypotheses(graph_);
     if (index >= hypotheses_.size()) return nullptr;
     while (predictions_.size() <= index) {
       const PrecisionHypothesis& h = hypotheses_[predictions_.size()];

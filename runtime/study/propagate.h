@@ -37,13 +37,22 @@ struct LocalError {
 };
 
 // The distance of a node's f32 result to the exact one on the same f32 operands, under a contract
-// (its `in` and `ftz` included: rounding operands is local). Reductions: the running bound of a
-// replay, else the per-leaf one; elementwise ops: half an ulp for each rounding; copies, relu, clip
-// and max_pool: zero. `result` is the value that the contract makes on these operands.
+// (its `in`, `store` and `ftz` included: rounding operands and results is local). Reductions: the
+// running bound of a replay, else the per-leaf one, the transform's or that of tensor-core blocks;
+// elementwise ops: half an ulp for each rounding; copies, relu, clip and max_pool: zero; half a
+// step of the type where a result is stored in 16 bits. `result` is the value that the contract
+// makes on these operands.
+//
+// `kMatched`: sums are held against the exact one on operands rounded as the contract says, so that
+// two arms that round them alike are not charged for it.
+//
+// A convolution and its batch_norm under a fold contract: the folded weights are off by u (f64) or
+// 5 u (f32) each, the bias by 6 u |(b - mean) s| + u |b'| (4.4), which is counted at the two nodes.
+enum class Against : std::uint8_t { kExact, kMatched };
 LocalError local_error(const ir::Graph& graph, ir::NodeId node,
                        std::span<const ir::Tensor> operands, const ir::Tensor& result,
                        const ir::NumericContract& contract, ThreadPool& pool,
-                       std::uint64_t atomic_seed = 0);
+                       std::uint64_t atomic_seed = 0, Against against = Against::kExact);
 
 // What one node did. Sigmas are roots of variances; all figures are the largest over the elements.
 struct NodeErrors {

@@ -144,13 +144,135 @@ LocalError winograd_error(const SumProblem& problem, const ir::NumericContract& 
 
 }  // namespace
 
-LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir::Tensor> operands,
-                       const ir::Tensor& result, const ir::NumericContract& contract,
-                       ThreadPool& pool, std::uint64_t atomic_seed) {
+namespace {
+
+// Adds to a bound and its variance, element by element.
+template <class F>
+void add_error(LocalError& local, const ir::Tensor& result, const F& more) {
+  ErrorTensors sum{ir::Tensor(ir::DType::kF64, result.shape()),
+                   ir::Tensor(ir::DType::kF64, result.shape())};
+  const auto bound = sum.bound.data_mut<double>(), variance = sum.variance.data_mut<double>();
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    const double e = more(i);
+    bound[i] = e;
+    // Changes of many operands add up like independent ones at most as far as their worst case.
+    variance[i] = div_rn(mul_rn(e, e), 3);
+    if (!local.error.bound.defined()) continue;
+    bound[i] = mul_rn(add_rn(e, local.error.bound.data<double>()[i]), 1 + 0x1p-40);
+    variance[i] = add_rn(variance[i], local.error.variance.data<double>()[i]);
+  }
+  local.error = std::move(sum);
+}
+
+// The sum under its contract on weights that a batch_norm was folded into, seen from the unfolded
+// ones: what it is off by is then scaled like the sum itself. Partial sums are others than those of
+// a replay, so bounds are a priori; a hundredth covers the products of two small errors.
+LocalError folded_sum_error(const SumProblem& given, const ir::NumericContract& contract,
+                            ThreadPool& pool, std::uint64_t atomic_seed) {
+  const Hypothesis hypothesis = compare::hypothesis_of(contract);
+  LocalError out;
+  if (contract.transform.m != 0) {
+    out = winograd_error(given, contract, pool);
+  } else {
+    const compare::TensorBound bound = compare::a_priori_bound(
+        compare::matched(given, hypothesis, pool), contract, pool, atomic_seed);
+    out.error = {bound.value, absolute(bound.value, pool, 2)};
+    out.kind = bound.kind;
+    out.source = bound.source;
+  }
+  const double weights = contract.fold == ir::Fold::kF64 ? 1.001 * kUnit : 5.001 * kUnit;
+  const double e = operand_error(hypothesis);
+  const bool relative = hypothesis != Hypothesis::kF16 && hypothesis != Hypothesis::kBf16;
+  const ir::Tensor size = magnitudes(given, {}, pool);
+  const double moved =
+      add_rn(weights, contract.transform.m != 0 ? 0 : mul_rn(1.01, mul_rn(e, add_rn(2, e))));
+  add_error(out, size, [&](std::size_t i) {
+    if (!relative) return std::numeric_limits<double>::infinity();
+    return mul_rn(1.01, add_rn(mul_rn(moved, size.data<double>()[i]),
+                               mul_rn(0.01, out.error.bound.data<double>()[i])));
+  });
+  out.source += "; batch norm folded into the weights";
+  return out;
+}
+
+// What is stored in 16 bits is off by half a step, and so are the sum and the bias of a convolution
+// that are stored before they are added.
+void add_storage(const ir::Node& node, std::span<const ir::Tensor> operands,
+                 const ir::Tensor& result, ir::Precision store, ThreadPool& pool,
+                 LocalError& local) {
+  if (store != ir::Precision::kF16 && store != ir::Precision::kBF16) return;
+  const Hypothesis type = store == ir::Precision::kF16 ? Hypothesis::kF16 : Hypothesis::kBf16;
+  const int bits = type == Hypothesis::kF16 ? 11 : 8,
+            lowest = type == Hypothesis::kF16 ? -14 : -126;
+  const auto half_step = [&](double v) {
+    if (!std::isfinite(v)) return std::numeric_limits<double>::infinity();
+    return std::ldexp(1.0, (v == 0 ? lowest : std::max(std::ilogb(v), lowest)) - bits);
+  };
+  // Copies of what is of that type already are stored as they are.
+  const bool copies = !local.error.bound.defined();
+  const bool exact = copies && std::ranges::all_of(operands, [&](const ir::Tensor& operand) {
+                       return operand.dtype() != ir::DType::kF32 ||
+                              ir::same_bits(operand, rounded(operand, type, pool));
+                     });
+  if (exact) return;
+  double bias = 0;
+  const bool has_bias = is_sum_node(node.op) && operands.size() == 3;
+  if (has_bias)
+    for (float b : operands[2].data<float>())
+      bias = std::max(bias, std::abs(static_cast<double>(b)));
+  const auto value = result.data<float>();
+  add_error(local, result, [&](std::size_t i) {
+    const double y = std::abs(static_cast<double>(value[i])), half = half_step(y);
+    if (!has_bias) return half;
+    const double sum = add_rn(add_rn(y, bias), mul_rn(4, half));
+    return add_rn(half, add_rn(mul_rn(2, half_step(sum)), half_step(bias)));
+  });
+  local.source += fmt::format("; stored in {}", ir::name_of(store));
+}
+
+// b' = (b - mean) s + shift instead of what follows the sum: half an ulp for its addition, and its
+// own roundings.
+void add_folded_bias(const ir::Graph& graph, const ir::Node& node,
+                     std::span<const ir::Tensor> operands, const ir::Tensor& result,
+                     LocalError& local) {
+  double own = 0;  // of the convolution, where it has a bias
+  const ir::Node* conv = graph.producer(node.operands[0]);
+  if (conv != nullptr && conv->operands.size() > 2) {
+    const ir::Node* constant = graph.producer(conv->operands[2]);
+    if (constant == nullptr || constant->op != ir::Op::kConstant) {
+      own = std::numeric_limits<double>::infinity();
+    } else {
+      for (float b : constant->literal->tensor().data<float>())
+        own = std::max(own, std::abs(static_cast<double>(b)));
+    }
+  }
+  const ir::Shape& shape = result.shape();
+  std::int64_t plane = 1;
+  for (std::size_t axis = 2; axis < shape.rank(); ++axis) plane *= shape[axis];
+  const auto epsilon = static_cast<double>(static_cast<float>(node.number("epsilon")));
+  add_error(local, result, [&](std::size_t i) {
+    const auto c = static_cast<std::size_t>(static_cast<std::int64_t>(i) / plane % shape[1]);
+    const auto at = [&](std::size_t operand) {
+      return static_cast<double>(operands[operand].data<float>()[c]);
+    };
+    const double scale = std::abs(div_rn(at(1), sqrt_rn(add_rn(at(4), epsilon))));
+    const double moved = mul_rn(scale, add_rn(own, std::abs(at(3))));
+    // 6 u |(b - mean) s|, u |b'|, and the addition's half ulp beside batch_norm's own.
+    return add_rn(mul_rn(7.1 * kUnit, moved),
+                  add_rn(mul_rn(1.1 * kUnit, std::abs(at(2))), half_ulp(result.data<float>()[i])));
+  });
+}
+
+LocalError computed_error(const ir::Graph& graph, ir::NodeId id,
+                          std::span<const ir::Tensor> operands, const ir::Tensor& result,
+                          const ir::NumericContract& contract, ThreadPool& pool,
+                          std::uint64_t atomic_seed, Against against) {
   const ir::Node& node = graph.node(id);
   LocalError out;
   if (is_sum_node(node.op)) {
     const SumProblem given = sum_problem(graph, id, operands);
+    if (contract.fold != ir::Fold::kNone)
+      return folded_sum_error(given, contract, pool, atomic_seed);
     if (contract.transform.m != 0) return winograd_error(given, contract, pool);
     const Hypothesis hypothesis = compare::hypothesis_of(contract);
     const SumProblem problem = compare::matched(given, hypothesis, pool);
@@ -166,18 +288,9 @@ LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir
       out.kind = bound.kind;
       out.source = bound.source;
     }
-    if (hypothesis == Hypothesis::kF32) return out;
+    if (hypothesis == Hypothesis::kF32 || against == Against::kMatched) return out;
     const compare::TensorBound rounding = compare::input_rounding(given, hypothesis, pool);
-    ErrorTensors both{ir::Tensor(ir::DType::kF64, result.shape()),
-                      ir::Tensor(ir::DType::kF64, result.shape())};
-    const auto bound = both.bound.data_mut<double>(), variance = both.variance.data_mut<double>();
-    for (std::size_t i = 0; i < bound.size(); ++i) {
-      const double more = rounding.value.data<double>()[i];
-      bound[i] = mul_rn(add_rn(out.error.bound.data<double>()[i], more), 1 + 0x1p-40);
-      // Changes of many operands add up like independent ones at most as far as their worst case.
-      variance[i] = add_rn(out.error.variance.data<double>()[i], div_rn(mul_rn(more, more), 3));
-    }
-    out.error = std::move(both);
+    add_error(out, result, [&](std::size_t i) { return rounding.value.data<double>()[i]; });
     out.source += "; " + rounding.source;
     return out;
   }
@@ -199,6 +312,7 @@ LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir
     case ir::Op::kBatchNorm:
       out.source = "7 roundings of batch_norm";
       out.error = batch_norm(node, operands, result, flushed);
+      if (contract.fold != ir::Fold::kNone) add_folded_bias(graph, node, operands, result, out);
       return out;
     case ir::Op::kSoftmax:
       out.source = "exp, sum and division of softmax";
@@ -241,6 +355,18 @@ LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir
   out.error = of_result(result, [&](std::size_t, double half) {
     return ulps > 0 ? mul_rn(2 * ulps, half) : std::numeric_limits<double>::infinity();
   });
+  return out;
+}
+
+}  // namespace
+
+LocalError local_error(const ir::Graph& graph, ir::NodeId id, std::span<const ir::Tensor> operands,
+                       const ir::Tensor& result, const ir::NumericContract& contract,
+                       ThreadPool& pool, std::uint64_t atomic_seed, Against against) {
+  LocalError out =
+      computed_error(graph, id, operands, result, contract, pool, atomic_seed, against);
+  if (result.dtype() == ir::DType::kF32)
+    add_storage(graph.node(id), operands, result, contract.store, pool, out);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ir/eager_order.h"
+#include "runtime/compare/bounds.h"
 #include "runtime/eager/interpreter.h"
 #include "runtime/numeric/sum_problem.h"
 #include "runtime/study/spread_math.h"
@@ -58,21 +59,24 @@ ir::Tensor Spread::variance_or_zero(const Uncertain& value) const {
 
 Uncertain Spread::given(const ir::Tensor& tensor) const {
   if (tensor.dtype() == ir::DType::kI64) return {tensor, {}};
-  const bool rounds = storage_ != Hypothesis::kF32 && tensor.dtype() == ir::DType::kF32;
-  return {(rounds ? rounded(tensor, storage_, pool_) : tensor).converted(ir::DType::kF64), {}};
+  const bool rounds = hypothesis_.storage && tensor.dtype() == ir::DType::kF32;
+  return {
+      (rounds ? rounded(tensor, hypothesis_.operands, pool_) : tensor).converted(ir::DType::kF64),
+      {}};
 }
 
-Uncertain Spread::stored(Uncertain value) const {
-  if (storage_ == Hypothesis::kF32) return value;
+Uncertain Spread::stored(ir::NodeId id, Uncertain value) const {
+  const Hypothesis type = stored_[id.index];
+  if (type == Hypothesis::kF32) return value;
   const ir::Tensor before = variance_or_zero(value);
   // Whether an implementation rounds here or keeps f32 up to the next op is not known: one more
   // rounding, q^2 / 12.
   value.variance = map(value.value, before, [&](double x, double v) {
-    const double q = step(x, storage_);
-    return rounded_variance(x, v, storage_) + q * q / 12;
+    const double q = step(x, type);
+    return rounded_variance(x, v, type) + q * q / 12;
   });
   value.value = map(value.value, [&](double x) {
-    return static_cast<double>(rounded(static_cast<float>(x), storage_));
+    return static_cast<double>(rounded(static_cast<float>(x), type));
   });
   return value;
 }
@@ -90,9 +94,11 @@ Uncertain Spread::rounded_operand(const Uncertain& x, Hypothesis rounding) const
   return out;
 }
 
-Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands,
-                           Hypothesis rounding) const {
+Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands) const {
   const ir::Node& node = graph_.node(id);
+  const Hypothesis rounding = operand_rounding(hypothesis_, graph_, id);
+  const bool blocks = on_tensor_cores(hypothesis_, graph_, id);
+  const int winograd = winograd_of(hypothesis_, graph_, id);
   const Uncertain x = rounded_operand(operands[0], rounding),
                   w = rounded_operand(operands[1], rounding);
   const bool gemm = node.op == ir::Op::kGemm;
@@ -117,8 +123,11 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands,
   };
   const ir::Tensor sum = with(x.value, w.value, nullptr);
   const ir::Tensor value = has_bias ? with(x.value, w.value, &operands[2].value) : sum;
+  // On tensor cores a chain is expected, which has roundings of its own, and what alignment cuts
+  // off comes on top of each block's; a transform's roundings are counted apart.
+  const double rounding_variance = winograd != 0 ? 0 : blocks ? 4 * kRounding : kRounding;
   // sum w^2 (V_x + c x^2): inherited, and Q times the share of one term.
-  const double c = kRounding * (terms / 6 + 1);
+  const double c = rounding_variance * (terms / 6 + 1);
   const ir::Tensor vx = x.variance;
   ir::Tensor spread_x = vx.defined()
                             ? map(x.value, vx, [&](double v, double s) { return s + c * v * v; })
@@ -135,17 +144,36 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands,
   for (std::size_t i = 0; i < out.size(); ++i) {
     const double b = y[i] - s[i];
     const double bias_first = has_bias ? std::max(0.0, terms * (b * b + b * s[i])) : 0;
-    out[i] =
-        std::fabs(alpha * v[i]) +
-        kRounding * (terms / 3 * s[i] * s[i] + bias_first + after * (y[i] * y[i] + s[i] * s[i])) +
-        kTiny * terms;
+    out[i] = std::fabs(alpha * v[i]) + rounding_variance * (terms / 3 * s[i] * s[i] + bias_first) +
+             kRounding * after * (y[i] * y[i] + s[i] * s[i]) + kTiny * terms;
+    // A 16-bit sum may be stored before its bias is added.
+    if (has_bias && stored_[id.index] != Hypothesis::kF32) {
+      const double q = step(s[i], stored_[id.index]);
+      out[i] += q * q / 12;
+    }
   }
   // A bias that is not constant brings its own.
   if (has_bias && operands[2].variance.defined()) {
     const ir::Tensor own = with(zeros(x.value.shape()), zeros(w_shape), &operands[2].variance);
     result = map(result, own, [](double a, double b) { return a + std::fabs(b); });
   }
-  return {value, result};
+  if (!blocks && winograd == 0) return {value, result};
+  // What the unit or the transform makes of the expected operands.
+  std::vector<ir::Tensor> narrow;
+  for (const Uncertain& operand : operands)
+    narrow.push_back(operand.value.converted(ir::DType::kF32));
+  const ir::NumericContract contract = contract_of(hypothesis_, graph_, id);
+  const ir::Tensor made = evaluate(graph_, id, narrow, contract, EvalContext{pool_, 0});
+  if (blocks) return {made.converted(ir::DType::kF64), result};
+  // A transform spreads what is not finite over its tile.
+  const ir::Tensor seen = map(value, made.converted(ir::DType::kF64),
+                              [](double exact, double m) { return std::isfinite(m) ? exact : m; });
+  narrow.resize(2);
+  const SumProblem problem = sum_problem(graph_, id, narrow);
+  const ir::Tensor own = compare::winograd_variance(
+      problem, ir::winograd_matrices(winograd),
+      *compare::winograd_settings(contract, problem.group_channels()), pool_);
+  return {seen, map(result, own, [](double a, double b) { return a + b; })};
 }
 
 Uncertain Spread::mean_node(ir::NodeId id, const Uncertain& x) const {
@@ -315,14 +343,13 @@ Uncertain Spread::pointwise(ir::NodeId id, std::span<const Uncertain> operands) 
   }
 }
 
-Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands,
-                       Hypothesis operand_rounding) const {
+Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands) const {
   const ir::Node& node = graph_.node(id);
   switch (ir::info(node.op).op_class) {
     case ir::OpClass::conv:
     case ir::OpClass::matmul: {
-      Uncertain out = stored(sum_node(id, operands, operand_rounding));
-      if (operand_rounding == Hypothesis::kFtz) {
+      Uncertain out = stored(id, sum_node(id, operands));
+      if (operand_rounding(hypothesis_, graph_, id) == Hypothesis::kFtz) {
         // Every operation may flush a result of less than 2^-126: mean square (2^-126)^2 / 3 each.
         const double flushed =
             static_cast<double>(operands[1].value.elements()) * 0x1p-126 * 0x1p-126 / 3;
@@ -343,15 +370,15 @@ Uncertain Spread::node(ir::NodeId id, std::span<const Uncertain> operands,
           node.op == ir::Op::kReduceMin)
         return largest_of(id, operands[0]);
       if (node.op == ir::Op::kReduceMean || node.op == ir::Op::kReduceSum)
-        return stored(reduction(id, operands[0]));
-      return stored(mean_node(id, operands[0]));
+        return stored(id, reduction(id, operands[0]));
+      return stored(id, mean_node(id, operands[0]));
     case ir::OpClass::softmax:
-      return stored(softmax(id, operands[0]));
+      return stored(id, softmax(id, operands[0]));
     case ir::OpClass::data:
       return moved(id, operands);
     case ir::OpClass::elementwise:
-      if (node.op == ir::Op::kBatchNorm) return stored(batch_norm(id, operands));
-      return stored(pointwise(id, operands));
+      if (node.op == ir::Op::kBatchNorm) return stored(id, batch_norm(id, operands));
+      return stored(id, pointwise(id, operands));
     case ir::OpClass::special:
       if (node.op == ir::Op::kArgmax) return {eval(id, {operands[0].value}), {}};  // an index
       break;

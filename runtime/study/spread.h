@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
-#include "runtime/numeric/hypothesis.h"
+#include "runtime/study/precision_hypothesis.h"
 #include "runtime/thread_pool.h"
 
 namespace driftc::runtime::study {
@@ -19,18 +19,19 @@ struct Uncertain {
 
 class Spread {
  public:
-  // `storage`: the type every stored value is rounded to; kF32: none.
-  Spread(const ir::Graph& graph, Hypothesis storage, ThreadPool& pool)
-      : graph_(graph), storage_(storage), pool_(pool) {}
+  // The graph and the hypothesis must outlive it.
+  Spread(const ir::Graph& graph, const PrecisionHypothesis& hypothesis, ThreadPool& pool)
+      : graph_(graph),
+        hypothesis_(hypothesis),
+        stored_(stored_types(hypothesis, graph)),
+        pool_(pool) {}
 
   Uncertain given(const ir::Tensor& tensor) const;
-  // `operand_rounding` applies to the operands of products.
-  Uncertain node(ir::NodeId id, std::span<const Uncertain> operands,
-                 Hypothesis operand_rounding) const;
+  Uncertain node(ir::NodeId id, std::span<const Uncertain> operands) const;
   ir::Tensor variance_or_zero(const Uncertain& value) const;
 
  private:
-  Uncertain sum_node(ir::NodeId id, std::span<const Uncertain> operands, Hypothesis rounding) const;
+  Uncertain sum_node(ir::NodeId id, std::span<const Uncertain> operands) const;
   Uncertain mean_node(ir::NodeId id, const Uncertain& x) const;
   Uncertain batch_norm(ir::NodeId id, std::span<const Uncertain> operands) const;
   Uncertain softmax(ir::NodeId id, const Uncertain& x) const;
@@ -41,12 +42,13 @@ class Spread {
   Uncertain reduction(ir::NodeId id, const Uncertain& x) const;
   Uncertain largest_of(ir::NodeId id, const Uncertain& x) const;
   Uncertain moved(ir::NodeId id, std::span<const Uncertain> operands) const;
-  Uncertain stored(Uncertain value) const;
+  Uncertain stored(ir::NodeId id, Uncertain value) const;  // rounded to the type it is stored in
   Uncertain rounded_operand(const Uncertain& x, Hypothesis rounding) const;
   ir::Tensor eval(ir::NodeId id, std::vector<ir::Tensor> operands) const;
 
   const ir::Graph& graph_;
-  Hypothesis storage_;
+  const PrecisionHypothesis& hypothesis_;
+  std::vector<Hypothesis> stored_;  // by node
   ThreadPool& pool_;
 };
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "runtime/eager/region.h"
 #include "tests/unit/emit_families.h"
 
 namespace driftc::test {
@@ -43,6 +44,11 @@ ir::Schedule tile(const Unit& unit) {
   return {32, 32, unit.dtype == std::string("tf32") ? 16 : 32, 4, 8, 1};
 }
 
+// Autocast stores 16-bit results in their type.
+void store_low(const Unit& unit, KernelCase& test) {
+  if (unit.in == kF16 || unit.in == kBF16) test.kernel.contract.store = unit.in;
+}
+
 // 3x3, stride, pad and dilation drawn; with a residual and relu behind it.
 KernelCase conv(const Unit& unit, Draw& d, const std::string& prefix, const std::string& bias,
                 Layout layout, std::int64_t groups) {
@@ -59,6 +65,7 @@ KernelCase conv(const Unit& unit, Draw& d, const std::string& prefix, const std:
                             {"groups", groups}});
   test.add(Op::kRelu, {y});
   test.finish(layout);
+  if (layout == Layout::kNhwc) store_low(unit, test);
   return test;
 }
 
@@ -135,6 +142,44 @@ TEST_CASE("mma kernel == replay: a sample of precisions, architectures and order
   replay(kUnits[0], kFamilies[0], 1, 6);   // sm_75 f16, conv crs
   replay(kUnits[10], kFamilies[4], 1, 6);  // sm_90 bf16, matmul
   replay(kUnits[13], kFamilies[9], 1, 6);  // sm_100 f16, conv1x1 nhwc
+}
+
+TEST_CASE("case: tails of k on tensor cores count their ones (IREE-11630, triton-630)") {
+  if (!kernels_available("mma kernels")) return;
+  // The kernels of the sample above on sums of ones: what a tail reads or drops shows in the value.
+  for (std::int64_t c : {1, 4, 7})
+    for (const Unit* unit : {&kUnits[0], &kUnits[11]}) {
+      KernelCase test(Algorithm::kImplicitGemm, "crs." + unit->mma() + "+bias.stored", tile(*unit));
+      test.kernel.contract.in = unit->in;
+      const ir::ValueId y = test.add(
+          Op::kConv2d, {test.input({2, c, 8, 9}), test.input({5, c, 3, 3}), test.input({5})},
+          {{"pad", std::vector<std::int64_t>{1, 1, 1, 1}}});
+      test.add(Op::kRelu, {y});
+      test.finish();
+      // Bit equality with replay, whose value is known: 9, 6 or 4 taps of c ones, and the bias.
+      CHECK(check_replay(test, 1, Distribution::kOnes, false, unit->target) ==
+            std::optional<std::string>(""));
+      ir::Node node;
+      node.op = Op::kKernel;
+      node.kernel = std::make_shared<const ir::Kernel>(test.kernel);
+      runtime::ThreadPool pool(1);
+      const ir::Tensor sums =
+          runtime::evaluate_kernel(node, test.operands(1, Distribution::kOnes, false), {pool, 0});
+      for (std::int64_t i = 0; i < sums.elements(); ++i) {
+        const std::int64_t row = i / 9 % 8, column = i % 9;
+        const std::int64_t taps =
+            (row == 0 || row == 7 ? 2 : 3) * (column == 0 || column == 8 ? 2 : 3);
+        CHECK(sums.data<float>()[static_cast<std::size_t>(i)] == static_cast<float>(taps * c + 1));
+      }
+    }
+  for (std::int64_t k : {1, 31, 32, 33, 36, 1001}) {
+    KernelCase test(Algorithm::kMatmul, "k." + kUnits[10].mma(), tile(kUnits[10]));
+    test.kernel.contract.in = kUnits[10].in;
+    test.add(Op::kMatmul, {test.input({1, 33, k}), test.input({1, k, 9})});
+    test.finish();
+    CHECK(check_replay(test, 1, Distribution::kOnes, false, kUnits[10].target) ==
+          std::optional<std::string>(""));
+  }
 }
 
 }  // namespace

@@ -119,8 +119,8 @@ using Oracle = std::function<ir::Tensor(const std::vector<ir::Tensor>&)>;
 
 std::optional<std::string> run_and_compare(const KernelCase& test, std::uint64_t seed,
                                            Distribution distribution, bool specials,
-                                           std::uint64_t schedule_seed, const std::string& target,
-                                           const Oracle& oracle) {
+                                           const runtime::RunOptions& how,
+                                           const std::string& target, const Oracle& oracle) {
   auto lowered = test.lower();
   if (!lowered) return "lower: " + lowered.error().render();
   for (const auto& request : runtime::compile_requests(*lowered, target))
@@ -142,9 +142,6 @@ std::optional<std::string> run_and_compare(const KernelCase& test, std::uint64_t
   ir::Tensor poison(type.dtype, type.shape);
   for (float& v : poison.data_mut<float>()) v = 0x1.badbadp+99f;
   runtime::DeviceTensor result = runtime::upload(poison, test.result_layout);
-  runtime::RunOptions how;
-  how.schedule_seed = schedule_seed;
-  how.check = true;  // healthy kernels give no report
   auto ran = runtime::run(*compiled, device, {}, result, pool(), how);
   if (!ran) return "run: " + ran.error().render();
 
@@ -168,7 +165,8 @@ std::optional<std::string> run_and_compare(const KernelCase& test, std::uint64_t
 std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed,
                                       Distribution distribution, bool specials,
                                       std::uint64_t schedule_seed) {
-  return run_and_compare(test, seed, distribution, specials, schedule_seed, "compute_90",
+  const runtime::RunOptions checked{.schedule_seed = schedule_seed, .check = true};
+  return run_and_compare(test, seed, distribution, specials, checked, "compute_90",
                          [&](const std::vector<ir::Tensor>& operands) {
                            return reference(test.kernel, operands, schedule_seed);
                          });
@@ -176,14 +174,42 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
 
 std::optional<std::string> check_replay(const KernelCase& test, std::uint64_t seed,
                                         Distribution distribution, bool specials,
-                                        const std::string& target) {
+                                        const std::string& target, std::uint64_t schedule_seed,
+                                        bool checked) {
   ir::Node node;
   node.op = ir::Op::kKernel;
   node.kernel = std::make_shared<const ir::Kernel>(test.kernel);
-  return run_and_compare(test, seed, distribution, specials, 0, target,
+  const runtime::RunOptions how{.schedule_seed = schedule_seed, .check = checked};
+  return run_and_compare(test, seed, distribution, specials, how, target,
                          [&](const std::vector<ir::Tensor>& operands) {
-                           return runtime::evaluate_kernel(node, operands, {pool(), 0});
+                           return runtime::evaluate_kernel(node, operands, {pool(), schedule_seed});
                          });
+}
+
+std::vector<std::string> distinct_targets(const KernelCase& test,
+                                          std::span<const char* const> targets) {
+  static std::map<std::string, std::vector<std::string>> known;  // by source
+  auto lowered = test.lower();
+  if (!lowered) return {};
+  std::string source;
+  for (const codegen::Launch& launch : lowered->launches) source += launch.source;
+  if (const auto found = known.find(source); found != known.end()) return found->second;
+  std::vector<std::string> out;
+  std::set<std::string> seen;
+  for (const char* target : targets) {
+    const auto requests = runtime::compile_requests(*lowered, target);
+    for (const auto& request : requests) compiler().keys.insert(codegen::request_key(request));
+    auto ptx = compiler().cache.compile_all(requests, 2);
+    if (!ptx) continue;
+    std::string text;
+    for (const auto& one : *ptx) {
+      // What follows the line that names the target.
+      const std::size_t at = one.ptx.find(".target ");
+      text += one.ptx.substr(at == std::string::npos ? 0 : one.ptx.find('\n', at));
+    }
+    if (seen.insert(text).second) out.emplace_back(target);
+  }
+  return known[source] = out;
 }
 
 bool kernels_available(const char* test_case) {

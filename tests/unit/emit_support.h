@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,10 +49,17 @@ std::optional<std::string> check_case(const KernelCase& test, std::uint64_t seed
                                       bool specials = false, std::uint64_t schedule_seed = 0);
 
 // The same against the interpreter's evaluation of the kernel under its contract (source replay),
-// for the PTX of `target`.
+// for the PTX of `target`. `schedule_seed` also orders the atomics of the replay; with `checked`
+// the executor is its own sanitizer, without it runs machine code where it has any.
 std::optional<std::string> check_replay(const KernelCase& test, std::uint64_t seed,
                                         Distribution distribution, bool specials,
-                                        const std::string& target);
+                                        const std::string& target, std::uint64_t schedule_seed = 0,
+                                        bool checked = true);
+
+// Those of `targets` that NVRTC makes different PTX for, the first of each kind: what a kernel does
+// on the others is the same text. Empty: no NVRTC, or it refuses the kernel.
+std::vector<std::string> distinct_targets(const KernelCase& test,
+                                          std::span<const char* const> targets);
 
 // Whether kernels can be compiled here; prints the counted skip line otherwise.
 bool kernels_available(const char* test_case);

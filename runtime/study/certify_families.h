@@ -1,0 +1,52 @@
+// What certify puts to the test: kinds of kernels (precision, unit, algorithm), each with the
+// passes whose result faults are planted in and the harmless variants that nobody may accuse.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/compare/verdict.h"
+#include "runtime/numeric/hypothesis.h"
+#include "runtime/study/pair_run.h"
+
+namespace driftc::runtime::study {
+
+struct CertifyVariant {
+  const char* passes;
+  const char* sets = "";         // --set, separated by spaces
+  const char* eager_order = "";  // with no passes, kernels take eager's order
+  bool other_accumulator = false;
+  std::uint64_t schedule_seed = 0;  // order of atomics
+};
+
+struct CertifyFamily {
+  std::string_view name;   // "tf32:rna, tensor cores"
+  std::string_view group;  // column of the table: "f32", "tf32", "tensor cores", ...
+  // Operands rounded by integer operations and summed by chains in f32; kF32: none.
+  ir::Precision operands = ir::Precision::kF32;
+  const char* precision = "";                           // --precision of the compiled arm
+  const char* device = "";                              // "": that of the settings
+  compare::Verdict allowed = compare::Verdict::kOrder;  // of harmless variants, at worst
+  Hypothesis matched = Hypothesis::kF32;  // of the reference that `bounds` of a miss count from
+  int winograd = 0;
+  // Beginnings of the names under which the judge may accept a harmless result.
+  std::vector<std::string_view> judged;
+  // The judge has to find every fault; else those of more than twice the accumulation bound.
+  bool every_fault = false;
+  CertifyVariant base;
+  std::vector<CertifyVariant> variants;
+  std::vector<int> models;  // of certify_model
+};
+std::span<const CertifyFamily> certify_families();
+// Those whose name or group contains one of `parts`; all of them when there are no parts.
+Result<std::vector<const CertifyFamily*>> chosen_families(const std::vector<std::string>& parts);
+
+// Settings of one variant: passes, orders, precision and device; no faults yet.
+Result<PairSettings> certify_settings(const CertifyFamily& family, const CertifyVariant& variant,
+                                      const DeviceProfile& device);
+// Rounds operands of the kernels of a graph after the passes, as the family says.
+void round_operands(ir::Graph& graph, const CertifyFamily& family);
+
+}  // namespace driftc::runtime::study

@@ -1,0 +1,128 @@
+// `judge` and what is no chain of sums in f32: tensor cores, Winograd, autocast. Healthy results
+// are accepted with their precision named, in every order; a single wrong element is not.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ir/support/rng.h"
+#include "runtime/study/judge.h"
+#include "tests/support/services.h"
+
+using namespace driftc;
+using runtime::Hypothesis;
+using runtime::compare::Verdict;
+namespace study = runtime::study;
+
+namespace {
+
+struct Problem {
+  ir::Graph graph;
+  std::vector<study::NamedTensor> inputs;
+};
+Problem conv(int channels, Distribution data, std::uint64_t seed) {
+  Problem p{tests::parse(fmt::format(R"(gir 1
+graph @g(%x: f32[1,{0},11,10]) {{
+  %w = constant f32[12,{0},3,3] random(seed={1}, he)
+  %b = constant f32[12] splat(0.375)
+  %y = conv2d %x, %w, %b {{pad=[1,1,1,1]}}
+  return %y
+}})",
+                                     channels, seed)),
+            {}};
+  ir::Tensor x(ir::DType::kF32, {1, channels, 11, 10});
+  fill(data, seed, "x", x.data_mut<float>());
+  p.inputs.push_back({"x", x});
+  return p;
+}
+
+ir::Tensor made(const Problem& p, const study::PrecisionHypothesis& h, const std::string& order) {
+  study::GivenValues given(p.graph.value_count());
+  for (const auto& input : p.inputs) given[p.graph.find(input.name)->index] = input.tensor;
+  std::vector<ir::ReductionOrder> orders;
+  if (!order.empty()) orders = *ir::parse_order_list(order);
+  return study::healthy_twin(p.graph, given, p.graph.outputs(), h, orders, tests::thread_pool())[0];
+}
+
+study::JudgedFile judged(const Problem& p, const ir::Tensor& result) {
+  auto files = study::judge_results(p.graph, p.inputs, {{{"y", result}}}, {}, tests::services());
+  REQUIRE_MESSAGE(files.ok(), (files.ok() ? "" : files.error().render()));
+  return (*files)[0];
+}
+
+// One element off by `part` of the RMS.
+ir::Tensor with_error(const ir::Tensor& tensor, double part) {
+  ir::Tensor copy = ir::Tensor::of<float>(tensor.shape(), tensor.data<float>());
+  double squares = 0;
+  for (float v : tensor.data<float>()) squares += static_cast<double>(v) * v;
+  copy.data_mut<float>()[77] +=
+      static_cast<float>(part * std::sqrt(squares / static_cast<double>(tensor.elements())));
+  return copy;
+}
+
+// The part of a name that says what the products are made of.
+std::string kind_of(const study::PrecisionHypothesis& h) {
+  if (h.winograd != 0) return fmt::format("winograd{}", h.winograd);
+  return std::string(runtime::name_of(h.operands));
+}
+
+void check(const Problem& p, const std::vector<study::PrecisionHypothesis>& list) {
+  for (const auto& h : list)
+    for (const char* order : {"", "rsc.fma", "c8rs.split3.fma"}) {
+      const ir::Tensor y = made(p, h, order);
+      const auto file = judged(p, y);
+      const std::string what =
+          fmt::format("{} {}: {} {}", name_of(h), order, name_of(file.verdict), file.precision);
+      CHECK_MESSAGE(file.verdict != Verdict::kUnexplained, what);
+      // F(2,3) may be as near as a sum: then f32 is right, too.
+      const bool named =
+          file.precision.starts_with(kind_of(h)) ||
+          (h == study::PrecisionHypothesis{.winograd = 2} && file.precision == "f32");
+      CHECK_MESSAGE(named, what);
+      if (h.winograd == 0)
+        CHECK_MESSAGE(file.verdict == Verdict::kPrecision, what);
+      else if (file.precision != "f32")
+        CHECK_MESSAGE(file.verdict == Verdict::kAlgorithm, what);
+      // Of one element: F(4,3) with tf32 inside excuses more than any, a tenth of the RMS is seen.
+      const double visible = h.winograd == 4 && h.operands != Hypothesis::kF32   ? 0.5
+                             : h.winograd != 0 && h.operands != Hypothesis::kF32 ? 0.05
+                             : h.operands == Hypothesis::kBf16                   ? 0.05
+                                                                                 : 0.01;
+      CHECK_MESSAGE(judged(p, with_error(y, visible)).verdict == Verdict::kUnexplained, what);
+    }
+}
+
+std::vector<study::PrecisionHypothesis> new_hypotheses(const ir::Graph& graph) {
+  std::vector<study::PrecisionHypothesis> out;
+  for (const auto& h : study::node_hypotheses(graph, *graph.value(graph.outputs()[0]).producer))
+    if (!h.arch.empty() || h.winograd != 0 || h.autocast) out.push_back(h);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("judge: tensor cores, Winograd and autocast are accepted and named, in every order") {
+  const Problem p = conv(32, Distribution::kRandom, 1);
+  const auto list = new_hypotheses(p.graph);
+  CHECK(list.size() == 2 + 6 + 9);
+  check(p, list);
+}
+
+TEST_CASE("judge: a transform's tolerance does not excuse one wrong element of a sum") {
+  // F(4,3) errs some ten times as much as a sum, but everywhere.
+  const Problem p = conv(32, Distribution::kRandom, 2);
+  const ir::Tensor y = made(p, {}, "rsc.fma");
+  CHECK(judged(p, y).precision == "f32");
+  CHECK(judged(p, with_error(y, 2e-5)).verdict == Verdict::kUnexplained);
+}
+
+TEST_SUITE("soak") {
+  TEST_CASE("judge: tensor cores, Winograd and autocast on many data" * doctest::skip()) {
+    for (std::uint64_t seed = 1; seed <= 4; ++seed)
+      for (Distribution data : {Distribution::kRandom, Distribution::kRelu, Distribution::kUniform})
+        for (int channels : {4, 16, 64, 128}) {
+          const Problem p = conv(channels, data, seed);
+          check(p, new_hypotheses(p.graph));
+        }
+  }
+}
