@@ -362,8 +362,12 @@ const std::vector<SharedShadow::LoadBase>& SharedShadow::bases_of(const BoundReg
     if (load.inst->op != Op::kLoad) continue;
     auto base = std::find_if(bases.begin(), bases.end(),
                              [&](const LoadBase& b) { return b.reg == load.inst->src[0]; });
-    if (base == bases.end()) base = bases.insert(bases.end(), {load.inst->src[0], load.src[0], {}});
+    if (base == bases.end())
+      base = bases.insert(bases.end(), LoadBase{load.inst->src[0], load.src[0], {}});
     for (int e = 0; e < load.memory.count; ++e) base->offsets.push_back(load.imm + 4 * e);
+    const std::uint32_t bytes = 4u * load.memory.count;
+    base->widest = std::max(base->widest, bytes);
+    base->offsets_aligned = base->offsets_aligned && (load.imm & (bytes - 1)) == 0;
   }
   for (LoadBase& base : bases) {
     std::sort(base.offsets.begin(), base.offsets.end());
@@ -416,11 +420,7 @@ bool SharedShadow::region(const BoundRegion& region) {
     const Range range = {e.low + base.offsets.front(), e.high + base.offsets.back() + 4};
     if (range.low < 0 || range.high > std::int64_t{frame_.shared_bytes}) return refuse();
     // Vectors must be aligned as a whole, which the executor of regions does not ask for.
-    for (const BoundInst& load : region.fallback)
-      if (load.inst->op == Op::kLoad && load.inst->src[0] == base.reg &&
-          ((e.bits | static_cast<std::uint64_t>(load.imm)) &
-           (std::uint64_t{load.memory.bytes} * load.memory.count - 1)) != 0)
-        return refuse();
+    if (!base.offsets_aligned || (e.bits & (base.widest - 1)) != 0) return refuse();
     if (!clean(range.low, range.high) && !clean_loads(base, e)) return refuse();
     pending_ranges_.push_back(range);
     const std::size_t lanes = std::size_t{frame_.groups} * kGroupLanes;

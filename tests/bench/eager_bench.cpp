@@ -100,6 +100,7 @@ DRIFTC_ORDER("crs.tile2.muladd");
 BENCHMARK_CAPTURE(run_eager, x, k64x56, "crs.fma", true)->Name("eager-conv3x3-64-56/f64-arm");
 BENCHMARK_CAPTURE(run_eager, x, k64x56, "crs.fma", false, std::int64_t{1}, 2)
     ->Name("eager-conv3x3-64-56/crs.fma-2-threads")
+    ->MeasureProcessCPUTime()
     ->UseRealTime();
 DRIFTC_LAYER("eager-conv3x3-128-28", k128x28);
 DRIFTC_LAYER("eager-conv3x3-256-14", k256x14);
