@@ -63,6 +63,9 @@ void run_network(benchmark::State& state, const char* name, ir::DType arm, int t
     inputs.emplace_back(ir::DType::kF32, value.type.shape);
     fill(Distribution::kRandom, 0, value.name, inputs.back().data_mut<float>());
   }
+  for (const ir::Node& node :
+       graph.value().nodes())  // seeded weights are made when first asked for
+    if (node.literal) benchmark::DoNotOptimize(node.literal->tensor());
   runtime::ThreadPool pool(threads);
   const auto wanted = runtime::all_results(graph.value());
   for (auto _ : state) {
