@@ -189,7 +189,7 @@ class Writer {
     int rows = 1 + below(4), columns = 1 + below(4), steps = 1 + below(5), row_base = below(6),
         column_base = below(6);
     bool in_place = below(2);
-    std::vector<int> acc(static_cast<std::size_t>(rows * columns));
+    std::vector<int> acc(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns));
     for (std::size_t n = 0; n < acc.size(); ++n) acc[n] = static_cast<int>(n);
     for (int s = 0; s < steps; ++s) {
       int a = next_, b = next_ + rows;
