@@ -1,6 +1,6 @@
-// Bytes of the tensors that live in this process, host tensors and buffers of the simulated device
-// alike, and the most there were at once: for tests of how long values are kept. Thread-safe; costs
-// one atomic addition per tensor.
+// Bytes of the tensors that live in this process: host tensors, buffers and workspaces of the
+// simulated device; and the most there were at once. For tests of how long values are kept.
+// Thread-safe; costs one atomic addition per tensor.
 #pragma once
 
 #include <cstddef>

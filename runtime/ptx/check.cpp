@@ -184,8 +184,14 @@ void Checker::access(const BoundInst& in, std::uint32_t first, std::uint32_t las
       std::uint32_t{i.memory.bytes} * (how == Access::kAtomic || matrix ? 1 : i.memory.count);
   AccessLanes lanes;
   lanes.first = last;
+  const std::uint16_t* const guard =
+      in.guarded && !in.uniform
+          ? reinterpret_cast<const std::uint16_t*>(frame_.regs + in.guard.offset)
+          : nullptr;
+  const std::uint32_t flip = in.guard_negated ? kAllLanes : 0;
   for (std::uint32_t g = first; g < last; ++g) {
-    std::uint32_t mask = in.uniform ? frame_.active[g] : lanes_of(in, g);
+    std::uint32_t mask = frame_.active[g];
+    if (guard) mask &= guard[in.guard.mask & g] ^ flip;
     // The first eight threads per matrix of a warp give its rows' addresses.
     if (matrix && 8u * i.memory.count < 32)
       mask &= 8u * i.memory.count < 16 ? (g % 2 == 0 ? 0xFFu : 0u) : (g % 2 == 0 ? 0xFFFFu : 0u);

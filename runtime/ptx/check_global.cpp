@@ -82,13 +82,14 @@ bool GlobalShadow::whole(const BoundInst& in, const AccessLanes& lanes, std::uin
                          Access how) {
   if (has_atomics_ || how == Access::kAtomic || in.memory.space == Space::kNone) return false;
   const auto* const a = reinterpret_cast<const std::uint64_t*>(frame_.regs + in.src[0].offset);
-  LaneExtent e{static_cast<std::int64_t>(a[0]), static_cast<std::int64_t>(a[0]), a[0]};
-  if (in.src[0].mask != 0) e = lanes_.extent64(a, lanes.masks, lanes.first, lanes.last);
+  const auto at = static_cast<std::int64_t>(a[0]);
+  LaneExtent e{at, at, (a[0] & (bytes - 1)) == 0};
+  if (in.src[0].mask != 0) e = lanes_.extent64(a, lanes.masks, lanes.first, lanes.last, bytes);
   const auto offset = static_cast<std::uint64_t>(in.imm);
   const std::uint64_t low = static_cast<std::uint64_t>(e.low) + offset,
                       span = static_cast<std::uint64_t>(e.high) -
                              static_cast<std::uint64_t>(e.low) + bytes;
-  if (((e.bits | offset) & (bytes - 1)) != 0 || !find(low, span)) return false;
+  if (!e.aligned || (offset & (bytes - 1)) != 0 || !find(low, span)) return false;
   std::uint8_t* const written = buffer_->written.get();
   if (!written) return true;
   std::uint8_t* const flags = written + offset - buffer_->begin;

@@ -29,49 +29,45 @@ constexpr u32 kAll = 0xFFFF;
 // S orders as the addresses do: shared ones are signed, and no host address has its top bit set
 // unless it is wrong, which the extent then shows.
 template <class S>
-HWY_INLINE LaneExtent extent(const S* addresses, const u16* masks, u32 first, u32 last) {
+HWY_INLINE LaneExtent extent(const S* addresses, const u16* masks, u32 first, u32 last, u32 width) {
   const Tag<S> d;
   auto low = hn::Set(d, std::numeric_limits<S>::max());
   auto high = hn::Set(d, std::numeric_limits<S>::min());
   auto bits = hn::Zero(d);
-  LaneExtent odd{std::numeric_limits<s64>::max(), std::numeric_limits<s64>::min(), 0};
+  bool whole = false;
+  LaneExtent out{std::numeric_limits<s64>::max(), std::numeric_limits<s64>::min(), true};
   for (u32 g = first; g < last; ++g) {
     const S* a = addresses + std::size_t{g} * kGroupLanes;
     if (masks[g] == kAll) {
+      whole = true;
       for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
         const auto v = hn::Load(d, a + k);
-        low = hn::IfThenElse(hn::Lt(v, low), v, low);
-        high = hn::IfThenElse(hn::Lt(high, v), v, high);
+        low = hn::Min(low, v);
+        high = hn::Max(high, v);
         bits = hn::Or(bits, v);
       }
       continue;
     }
     for (u32 rest = masks[g]; rest; rest &= rest - 1) {
       const S v = a[std::countr_zero(rest)];
-      odd.low = std::min<s64>(odd.low, v);
-      odd.high = std::max<s64>(odd.high, v);
-      odd.bits |= static_cast<u64>(v);
+      out.low = std::min<s64>(out.low, v);
+      out.high = std::max<s64>(out.high, v);
+      out.aligned &= (v & static_cast<S>(width - 1)) == 0;
     }
   }
-  HWY_ALIGN S lows[64 / sizeof(S)], highs[64 / sizeof(S)], all[64 / sizeof(S)];
-  hn::Store(low, d, lows);
-  hn::Store(high, d, highs);
-  hn::Store(bits, d, all);
-  bool any = odd.low <= odd.high;
-  for (std::size_t k = 0; k < hn::Lanes(d); ++k) {
-    if (lows[k] > highs[k]) continue;  // no whole group
-    odd.low = any ? std::min<s64>(odd.low, lows[k]) : s64{lows[k]};
-    odd.high = any ? std::max<s64>(odd.high, highs[k]) : s64{highs[k]};
-    odd.bits |= static_cast<u64>(all[k]);
-    any = true;
+  if (whole) {
+    out.low = std::min<s64>(out.low, hn::GetLane(hn::MinOfLanes(d, low)));
+    out.high = std::max<s64>(out.high, hn::GetLane(hn::MaxOfLanes(d, high)));
+    const auto rest = hn::And(bits, hn::Set(d, static_cast<S>(width - 1)));
+    out.aligned &= hn::AllTrue(d, hn::Eq(rest, hn::Zero(d)));
   }
-  return odd;
+  return out;
 }
-LaneExtent Extent32(const u32* a, const u16* masks, u32 first, u32 last) {
-  return extent(reinterpret_cast<const s32*>(a), masks, first, last);
+LaneExtent Extent32(const u32* a, const u16* masks, u32 first, u32 last, u32 width) {
+  return extent(reinterpret_cast<const s32*>(a), masks, first, last, width);
 }
-LaneExtent Extent64(const u64* a, const u16* masks, u32 first, u32 last) {
-  return extent(reinterpret_cast<const s64*>(a), masks, first, last);
+LaneExtent Extent64(const u64* a, const u16* masks, u32 first, u32 last, u32 width) {
+  return extent(reinterpret_cast<const s64*>(a), masks, first, last, width);
 }
 
 // Stamps are compared as signed numbers, all moved by 2^31.

@@ -9,20 +9,20 @@
 
 namespace driftc::runtime::ptx {
 
-// What the active lanes of an instruction touch: lowest and highest address, and the bits of all of
-// them. Shared addresses are signed 32-bit numbers.
+// What the active lanes of an instruction touch: lowest and highest address, and whether all are
+// multiples of the width asked for. Shared addresses are signed 32-bit numbers.
 struct LaneExtent {
   std::int64_t low = 0, high = 0;
-  std::uint64_t bits = 0;
+  bool aligned = true;
 };
 
 struct LaneFunctions {
   // Addresses of lanes, 16 per group, of the groups [first, last); `masks` has the active lanes of
-  // each group, of which there is at least one.
+  // each group, of which there is at least one. `width`: a power of two.
   LaneExtent (*extent32)(const std::uint32_t* addresses, const std::uint16_t* masks,
-                         std::uint32_t first, std::uint32_t last);
+                         std::uint32_t first, std::uint32_t last, std::uint32_t width);
   LaneExtent (*extent64)(const std::uint64_t* addresses, const std::uint16_t* masks,
-                         std::uint32_t first, std::uint32_t last);
+                         std::uint32_t first, std::uint32_t last, std::uint32_t width);
   // Whether every one of stamps[0, count) is in [low, high).
   bool (*within)(const std::uint32_t* stamps, std::size_t count, std::uint32_t low,
                  std::uint32_t high);

@@ -253,11 +253,11 @@ void SharedShadow::note(const BoundInst& in, const AccessLanes& lanes, std::uint
 bool SharedShadow::usual_extent(const BoundInst& in, const AccessLanes& lanes, std::uint32_t bytes,
                                 Range& range) const {
   const std::uint32_t* const a = row(in);
-  LaneExtent e{wrapped(a[0]), wrapped(a[0]), a[0]};
-  if (in.src[0].mask != 0) e = lanes_.extent32(a, lanes.masks, lanes.first, lanes.last);
+  LaneExtent e{wrapped(a[0]), wrapped(a[0]), (a[0] & (bytes - 1)) == 0};
+  if (in.src[0].mask != 0) e = lanes_.extent32(a, lanes.masks, lanes.first, lanes.last, bytes);
   range = {e.low + in.imm, e.high + in.imm + std::int64_t{bytes}};
-  return range.low >= 0 && range.high <= std::int64_t{frame_.shared_bytes} &&
-         ((e.bits | static_cast<std::uint64_t>(in.imm)) & (bytes - 1)) == 0;
+  return range.low >= 0 && range.high <= std::int64_t{frame_.shared_bytes} && e.aligned &&
+         (in.imm & (bytes - 1)) == 0;
 }
 
 // Every element of [low, high) was written by this block before this interval.
@@ -362,8 +362,12 @@ const std::vector<SharedShadow::LoadBase>& SharedShadow::bases_of(const BoundReg
     if (load.inst->op != Op::kLoad) continue;
     auto base = std::find_if(bases.begin(), bases.end(),
                              [&](const LoadBase& b) { return b.reg == load.inst->src[0]; });
-    if (base == bases.end()) base = bases.insert(bases.end(), {load.inst->src[0], load.src[0], {}});
+    if (base == bases.end())
+      base = bases.insert(bases.end(), LoadBase{load.inst->src[0], load.src[0], {}});
     for (int e = 0; e < load.memory.count; ++e) base->offsets.push_back(load.imm + 4 * e);
+    const std::uint32_t bytes = 4u * load.memory.count;
+    base->widest = std::max(base->widest, bytes);
+    base->offsets_aligned = base->offsets_aligned && (load.imm & (bytes - 1)) == 0;
   }
   for (LoadBase& base : bases) {
     std::sort(base.offsets.begin(), base.offsets.end());
@@ -411,16 +415,13 @@ bool SharedShadow::region(const BoundRegion& region) {
   };
   for (const LoadBase& base : bases_of(region)) {
     const auto* a = reinterpret_cast<const std::uint32_t*>(frame_.regs + base.place.offset);
-    LaneExtent e{wrapped(a[0]), wrapped(a[0]), a[0]};
-    if (base.place.mask != 0) e = lanes_.extent32(a, kAllGroups.data(), 0, frame_.groups);
+    LaneExtent e{wrapped(a[0]), wrapped(a[0]), (a[0] & (base.widest - 1)) == 0};
+    if (base.place.mask != 0)
+      e = lanes_.extent32(a, kAllGroups.data(), 0, frame_.groups, base.widest);
     const Range range = {e.low + base.offsets.front(), e.high + base.offsets.back() + 4};
     if (range.low < 0 || range.high > std::int64_t{frame_.shared_bytes}) return refuse();
     // Vectors must be aligned as a whole, which the executor of regions does not ask for.
-    for (const BoundInst& load : region.fallback)
-      if (load.inst->op == Op::kLoad && load.inst->src[0] == base.reg &&
-          ((e.bits | static_cast<std::uint64_t>(load.imm)) &
-           (std::uint64_t{load.memory.bytes} * load.memory.count - 1)) != 0)
-        return refuse();
+    if (!base.offsets_aligned || !e.aligned) return refuse();
     if (!clean(range.low, range.high) && !clean_loads(base, e)) return refuse();
     pending_ranges_.push_back(range);
     const std::size_t lanes = std::size_t{frame_.groups} * kGroupLanes;

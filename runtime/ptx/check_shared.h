@@ -56,6 +56,8 @@ class SharedShadow {
     Reg reg = kNoReg;
     Place place;
     std::vector<std::int64_t> offsets;  // of elements of 4 bytes; ascending, none twice
+    std::uint32_t widest = 4;           // bytes of the widest load
+    bool offsets_aligned = true;        // every load's offset is a multiple of its width
   };
   struct Range {  // bytes [low, high)
     std::int64_t low = 0, high = 0;

@@ -69,7 +69,7 @@ std::string what_happened(const Fault& f, const LaunchConfig& config) {
 // ", value 0x3f800000 (f32 1)": hexadecimal in the width of the element, and what it is as a float.
 std::string value_text(const Fault& f) {
   if (f.value_bytes == 0) return {};
-  const std::string hex = fmt::format(", value {:#0{}x}", f.value, 2 + 2 * f.value_bytes);
+  std::string hex = fmt::format(", value {:#0{}x}", f.value, 2 + 2 * f.value_bytes);
   if (f.value_bytes == 4)
     return hex + fmt::format(" (f32 {:g})", float_of(static_cast<std::uint32_t>(f.value)));
   if (f.value_bytes == 8) return hex + fmt::format(" (f64 {:g})", double_of(f.value));

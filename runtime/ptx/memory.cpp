@@ -7,10 +7,14 @@
 #include <utility>
 
 #include "ir/support/assert.h"
+#include "ir/support/tensor_memory.h"
 
 namespace driftc::runtime::ptx {
 
-void DeviceMemory::Free::operator()(void* p) const { std::free(p); }
+void DeviceMemory::Free::operator()(void* p) const {
+  std::free(p);
+  TensorMemory::remove(bytes);
+}
 
 std::uint64_t DeviceMemory::insert(std::uint64_t begin, std::size_t bytes, bool writable,
                                    std::string name) {
@@ -38,7 +42,8 @@ std::uint64_t DeviceMemory::allocate(std::size_t bytes, std::string name) {
   void* data = std::aligned_alloc(256, rounded);
   DRIFTC_ASSERT(data != nullptr, "out of memory");
   std::memset(data, 0, rounded);
-  owned_.emplace_back(data);
+  TensorMemory::add(rounded);
+  owned_.push_back({data, Free{rounded}});
   return insert(std::bit_cast<std::uint64_t>(data), bytes, true, std::move(name));
 }
 

@@ -45,6 +45,7 @@ class DeviceMemory {
   std::uint64_t insert(std::uint64_t begin, std::size_t bytes, bool writable, std::string name);
 
   struct Free {
+    std::size_t bytes = 0;
     void operator()(void* p) const;
   };
   std::vector<Buffer> buffers_;  // sorted by begin

@@ -87,14 +87,21 @@ WindowColumns<T> shifted_columns(const Window& w, const T* input, std::int64_t f
   out.storage = Scratch<T>(static_cast<std::size_t>(total + kColumnSlack));
   std::fill_n(out.storage.data() + total, kColumnSlack, T{0});
 
-  for_each(pool, w.channels * count, total, [&](std::size_t index, int) {
-    const std::int64_t channel = static_cast<std::int64_t>(index) / count;
-    const std::int64_t n = static_cast<std::int64_t>(index) % count;
+  // In the order of the columns, channels last: a thread lays out the columns that it will sum.
+  const std::int64_t pieces =
+      count >= pool.threads() ? 1 : std::min<std::int64_t>(pool.threads(), out.grid_h);
+  for_each(pool, count * pieces * w.channels, total, [&](std::size_t index, int) {
+    const std::int64_t channel = static_cast<std::int64_t>(index) % w.channels;
+    const std::int64_t piece = static_cast<std::int64_t>(index) / w.channels % pieces;
+    const std::int64_t n = static_cast<std::int64_t>(index) / w.channels / pieces;
+    const std::int64_t top = out.grid_h * piece / pieces,
+                       bottom = out.grid_h * (piece + 1) / pieces;
     const T* from = input + ((first + n) * w.channels + channel) * w.height * w.width;
     for (std::size_t pr = 0; pr < rows.size(); ++pr)
       for (std::size_t pc = 0; pc < columns.size(); ++pc) {
         T* to = out.storage.data() + channel * out.channel_stride +
-                static_cast<std::int64_t>(pr * columns.size() + pc) * plane + n * image;
+                static_cast<std::int64_t>(pr * columns.size() + pc) * plane + n * image +
+                top * out.grid_w;
         if (plain) {
           std::memcpy(to, from, static_cast<std::size_t>(image) * sizeof(T));
           continue;
@@ -105,7 +112,7 @@ WindowColumns<T> shifted_columns(const Window& w, const T* input, std::int64_t f
             std::clamp<std::int64_t>(ceil_div(-left, w.stride_w), 0, out.grid_w);
         const std::int64_t hi =
             std::clamp<std::int64_t>(ceil_div(w.width - left, w.stride_w), lo, out.grid_w);
-        for (std::int64_t y = 0; y < out.grid_h; ++y, to += out.grid_w) {
+        for (std::int64_t y = top; y < bottom; ++y, to += out.grid_w) {
           const std::int64_t row = y * w.stride_h + rows[pr] - w.pad_top;
           if (row < 0 || row >= w.height) {
             std::fill_n(to, out.grid_w, T{0});

@@ -245,7 +245,7 @@ void layer(const std::string& name, const PeerConv& shape,
     if (text == "vector-loads") other.schedule = ir::Schedule{64, 64, 36, 4, 4, 4};
     if (text == "8-threads-in-x") other.schedule = ir::Schedule{64, 64, 18, 8, 4, 1};
     if (text == "2-threads") {
-      add("ptx-2-threads", kTwoThreads)->UseRealTime();
+      add("ptx-2-threads", kTwoThreads)->MeasureProcessCPUTime()->UseRealTime();
       continue;
     }
     if (text == "checked") {

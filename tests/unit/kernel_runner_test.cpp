@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "runtime/first_runs.h"
+#include "tests/support/services.h"
 #include "tests/unit/emit_families.h"
 #include "tests/unit/emit_reference.h"
 
@@ -85,4 +87,55 @@ TEST_CASE("kernels: the schedule's seed orders atomics as the denotation says") 
                                         reference(test.kernel, operands, seed));
   }
   CHECK(changed);
+}
+
+TEST_CASE("kernel runner: the first run of a kernel in this program is in checked mode") {
+  // Every thread reads its neighbour's element of shared memory without a barrier in between.
+  codegen::CompiledPtx racy;
+  racy.ptx = R"(.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry racy(.param .u64 in, .param .u64 out)
+{
+  .reg .b32 %r<8>;
+  .reg .f32 %f<4>;
+  .reg .b64 %rd<8>;
+  .shared .align 4 .b8 tile[256];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd3, %r1, 4;
+  ld.param.u64 %rd1, [in];
+  ld.param.u64 %rd2, [out];
+  add.s64 %rd4, %rd1, %rd3;
+  ld.global.f32 %f1, [%rd4];
+  mov.u32 %r2, tile;
+  mad.lo.u32 %r3, %r1, 4, %r2;
+  st.shared.f32 [%r3], %f1;
+  xor.b32 %r4, %r1, 1;
+  mad.lo.u32 %r5, %r4, 4, %r2;
+  ld.shared.f32 %f2, [%r5];
+  add.s64 %rd5, %rd2, %rd3;
+  st.global.f32 [%rd5], %f2;
+  ret;
+}
+)";
+  codegen::LoweredKernel lowered;
+  codegen::Launch launch;
+  launch.entry = "racy";
+  launch.block = {64, 1, 1};
+  codegen::Argument in, out;
+  in.kind = codegen::Argument::Kind::kOperand;
+  out.kind = codegen::Argument::Kind::kResult;
+  launch.arguments = {in, out};
+  lowered.launches = {launch};
+  const auto kernel = runtime::assemble(lowered, std::span(&racy, 1));
+  REQUIRE(kernel.ok());
+  const ir::TensorType type{ir::DType::kF32, {64}, ir::Layout::kNchw};
+  const std::vector<runtime::DeviceTensor> operands = {runtime::DeviceTensor(type)};
+  runtime::DeviceTensor result(type);
+  const std::size_t before = runtime::first_runs_checked();
+  const auto first = runtime::run(*kernel, operands, {}, result, tests::thread_pool());
+  REQUIRE(!first.ok());
+  CHECK(first.error().message.find("race: read of 4 bytes") != std::string::npos);
+  CHECK(runtime::first_runs_checked() == before + 1);
+  CHECK(runtime::run(*kernel, operands, {}, result, tests::thread_pool()).ok());
 }
