@@ -17,6 +17,7 @@ Checker::Checker(const ProgramCode& program, const Frame& frame)
       track_registers_(!program.registers_written),
       faults_(frame),
       shared_(program, frame, faults_),
+      async_(program, frame, shared_, faults_),
       global_(program, frame, shared_, faults_) {
   full_.assign(groups_, 0);
   for (std::uint32_t i = 0; i < frame.lanes; ++i)
@@ -32,6 +33,7 @@ Checker::Checker(const ProgramCode& program, const Frame& frame)
 void Checker::begin_block(std::uint64_t block_number) {
   faults_.clear();
   shared_.begin_block();
+  async_.begin_block();
   global_.begin_block(block_number);
   if (!track_registers_) return;
   std::fill(defined_.begin(), defined_.end(), std::uint16_t{0});
@@ -168,9 +170,13 @@ bool Checker::sources_defined(const Inst& i) const {
 void Checker::shadow(const BoundInst& in, const AccessLanes& lanes, std::uint32_t bytes,
                      Access how) {
   const Space space = in.memory.space;
-  if (space == Space::kShared)
+  if (space == Space::kShared) {
+    if (in.memory.async)
+      async_.copy(in, lanes, bytes);
+    else if (async_.busy())
+      async_.access(in, lanes, bytes, how);
     shared_.access(in, lanes, bytes, how);
-  else if (space == Space::kNone || space == Space::kGlobal)
+  } else if (space == Space::kNone || space == Space::kGlobal)
     global_.access(in, lanes, bytes, how);
 }
 
@@ -217,7 +223,20 @@ void Checker::access(const BoundInst& in, std::uint32_t first, std::uint32_t las
   }
 }
 
+void Checker::async(const BoundInst& in, std::uint32_t first, std::uint32_t last) {
+  AccessLanes lanes;
+  lanes.first = first;
+  lanes.last = last;
+  for (std::uint32_t g = first; g < last; ++g)
+    lanes.masks[g] = static_cast<std::uint16_t>(lanes_of(in, g));
+  if (in.inst->op == Op::kAsyncCommit)
+    async_.commit(lanes);
+  else
+    async_.wait(lanes, in.inst->imm);
+}
+
 bool Checker::region(const BoundInst& in) {
+  if (async_.busy()) return false;
   const Region& region = program_.code.regions[static_cast<std::size_t>(in.inst->imm)];
   if (track_registers_)
     for (Reg r : region.inputs)
@@ -230,6 +249,7 @@ bool Checker::region(const BoundInst& in) {
 
 void Checker::look(const BoundInst& in, std::uint32_t first, std::uint32_t last) {
   const Op op = in.inst->op;
+  if (op == Op::kAsyncCommit || op == Op::kAsyncWait) return async(in, first, last);
   // What an mma reads, others of the warp get: an undefined operand spoils a whole row or column.
   if (op == Op::kMma)
     for (std::uint32_t g = first; g < last; ++g)

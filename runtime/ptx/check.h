@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/ptx/check_async.h"
 #include "runtime/ptx/check_faults.h"
 #include "runtime/ptx/check_global.h"
 #include "runtime/ptx/check_shared.h"
@@ -46,6 +47,7 @@ class Checker {
  private:
   void look(const BoundInst& in, std::uint32_t first, std::uint32_t last);
   void access(const BoundInst& in, std::uint32_t first, std::uint32_t last);
+  void async(const BoundInst& in, std::uint32_t first, std::uint32_t last);
   void shadow(const BoundInst& in, const AccessLanes& lanes, std::uint32_t bytes, Access how);
   bool sources_defined(const Inst& i) const;
   std::uint32_t lanes_of(const BoundInst& in, std::uint32_t g) const;
@@ -66,6 +68,7 @@ class Checker {
   std::vector<std::uint16_t> full_;  // threads of the block, per group
   FaultList faults_;
   SharedShadow shared_;
+  AsyncShadow async_;
   GlobalShadow global_;
 };
 

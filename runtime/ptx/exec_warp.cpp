@@ -206,6 +206,8 @@ void Trap(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
                     false);
 }
 
+void Nothing(const BoundInst&, Frame&, u32, u32) {}
+
 ExecFn Function(Op op) {
   switch (op) {
     case Op::kLoadParam:
@@ -220,6 +222,9 @@ ExecFn Function(Op op) {
       return &ActiveMask;
     case Op::kTrap:
       return &Trap;
+    case Op::kAsyncCommit:
+    case Op::kAsyncWait:  // copies are made at once
+      return &Nothing;
     default:
       return nullptr;  // plain operations, barriers and regions are not executed through this table
   }

@@ -47,6 +47,11 @@ std::string what_happened(const Fault& f, const LaunchConfig& config) {
                          space, f.address);
     case FaultKind::kUndefinedRegister:
       return "use of a register that this thread has not written, or of a value computed from one";
+    case FaultKind::kNotDelivered:
+      return fmt::format(
+          "{} of {} bytes at shared address {:#x}, which cp.async{} copies there: no "
+          "cp.async.wait_group before it covers the copy",
+          verb, f.bytes, f.address, other);
     case FaultKind::kRace:
       return fmt::format(
           "race: {} of {} bytes at shared address {:#x}, written{} since the last "

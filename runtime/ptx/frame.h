@@ -96,6 +96,7 @@ enum class FaultKind : std::uint8_t {
   // Checked mode only (check.h).
   kUninitialized,      // a read of memory nothing wrote
   kUndefinedRegister,  // an address, condition or stored value from a register never written
+  kNotDelivered,       // an access to what cp.async copies, before the wait
   kRace,               // an access to what another thread wrote since the last barrier
   kRaceWithRead,       // a write to what another thread read since the last barrier
   kMixedAtomic         // atomics and plain accesses of other threads to one address

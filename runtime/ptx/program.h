@@ -31,9 +31,11 @@ enum class Op : std::uint16_t {
   kActiveMask,
   kBarrier,
   kTrap,
-  kMma,         // imm = index of an MmaShape; sources A, B, C fragments, destinations D (mma.h)
-  kLoadMatrix,  // ldmatrix: src[0] = address, memory.count matrices; imm = offset
-  kRegion,      // imm = index of a Region
+  kAsyncCommit,  // cp.async.commit_group; nothing but for checked mode, as the next
+  kAsyncWait,    // cp.async.wait_group imm
+  kMma,          // imm = index of an MmaShape; sources A, B, C fragments, destinations D (mma.h)
+  kLoadMatrix,   // ldmatrix: src[0] = address, memory.count matrices; imm = offset
+  kRegion,       // imm = index of a Region
   kCount,
 };
 
@@ -81,6 +83,7 @@ struct Memory {
   std::uint8_t bytes = 0;      // per element
   bool sign_extend = false;
   std::uint8_t count = 1;  // of a vector
+  bool async = false;      // a store of cp.async: it counts once its thread has waited for it
 };
 
 constexpr std::array<Reg, 10> filled_with_none() {

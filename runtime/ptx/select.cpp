@@ -262,7 +262,8 @@ bool Selector::instruction() {
       {"bar", &Selector::barrier},      {"barrier", &Selector::barrier},
       {"membar", &Selector::fence},     {"fence", &Selector::fence},
       {"trap", &Selector::trap},        {"copysign", &Selector::copysign},
-      {"mma", &Selector::mma},          {"ldmatrix", &Selector::load_matrix}};
+      {"mma", &Selector::mma},          {"ldmatrix", &Selector::load_matrix},
+      {"cp", &Selector::async}};
   auto at = kHandlers.find(at_->opcode);
   if (at == kHandlers.end()) return refuse();
   return (this->*at->second)() && done();

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <memory>
@@ -131,6 +132,10 @@ class Selector {
              std::int64_t imm);
   bool store();
   bool atomic();
+  // select_async.cpp
+  bool async();
+  bool copy_async();
+  bool words_to_read(std::int64_t bytes, std::array<Reg, 4>& reads);
   // select_warp.cpp
   bool shuffle();
   bool vote();

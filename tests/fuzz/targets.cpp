@@ -21,7 +21,7 @@ bool gir_accepts(std::string_view b) { return ir::parse_graph(b, "seed").ok(); }
 bool npy_accepts(std::string_view b) { return frontend::npy::parse_npy(b, "seed").ok(); }
 bool ptx_accepts(std::string_view b) { return runtime::ptx::parse_module(b, "seed").ok(); }
 bool order_accepts(std::string_view b) { return ir::parse_order_list(b).ok(); }
-bool passes_accepts(std::string_view b) { return passes::select_passes(selection_request(b)).ok(); }
+bool passes_accepts(std::string_view b) { return selected(b).ok(); }
 
 bool devices_accepts(std::string_view b) { return runtime::device_list(b).ok(); }
 

@@ -311,7 +311,7 @@ TEST_CASE("ptx: what is not modelled exactly is refused by name and place") {
                            "add.f16 %rs1, %rs2, %rs3;",
                            "cvt.rz.f16.f32 %rs1, %r1;",
                            "cvt.rn.tf32.f32 %r4, %r1;",
-                           "cp.async.ca.shared.global [%r1], [%rd1], 16;",
+                           "cp.async.bulk.wait_group 0;",
                            "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r4,%r5,%r6,%r7}, "
                            "{%r1,%r2,%r3,%r1}, {%r1,%r2}, {%r4,%r5,%r6,%r7};",
                            "add.cc.u32 %r4, %r1, %r2;",
