@@ -113,6 +113,7 @@ class Works {
     const double threads_m = s.block_m / s.thread_m, threads_n = s.block_n / s.thread_n;
     LaunchWork out;
     out.name = "products";
+    out.sums = true;
     out.pipe = pipe();
     out.threads = static_cast<int>(threads_m * threads_n);
     out.blocks = ceil_div(p.m, s.block_m) * ceil_div(p.n, s.block_n) * p.batches * slices;
@@ -146,6 +147,7 @@ class Works {
     const ir::ReductionExtent reduction = ir::reduction_extent(kernel_.body, node_);
     const double taps = real(reduction.r * reduction.s);
     LaunchWork out = elements("direct", p.m * p.n * p.batches, epilogue(), 0);
+    out.sums = true;
     const double per_product = instructions_per_product(order().arith);
     out.pipe = pipe();
     out.products = kElementThreads * p.k * per_product;
@@ -180,6 +182,7 @@ class Works {
                    per_product = instructions_per_product(order().arith);
       LaunchWork out;
       out.name = "fused";
+      out.sums = true;
       out.pipe = pipe();
       out.threads = static_cast<int>(threads);
       out.blocks = ceil_div(tiles, s.block_m) * ceil_div(p.n, s.block_n) * groups;
