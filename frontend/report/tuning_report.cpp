@@ -56,10 +56,10 @@ std::string tuning_table(const std::vector<TunedKernelReport>& tuned, const std:
       const bool choice = &c == &kernel.tuned.choice();
       if (others != kAllRunnersUp) {
         // Of runners-up that differ in their tiles only the first.
-        KernelChoice order = c.choice;
-        order.schedule = {};
-        if (std::ranges::find(orders, order) != orders.end()) continue;
-        orders.push_back(order);
+        KernelChoice without = c.choice;
+        without.schedule = {};
+        if (std::ranges::find(orders, without) != orders.end()) continue;
+        orders.push_back(without);
       }
       if (!choice && shown == others) break;
       if (!choice) ++shown;

@@ -261,6 +261,9 @@ Result<TuningFile> parse_tuning(std::string_view text, const std::string& name) 
                                  "a tuning file is written by --tuning FILE");
     out.place = place_of(name, text, error.byte == 0 ? 0 : error.byte - 1);
     return out;
+  } catch (const Json::out_of_range&) {
+    return input_error(fmt::format("{}: a number in it is larger than any double", name),
+                       "a tuning file is written by --tuning FILE");
   }
 }
 
