@@ -76,7 +76,7 @@ std::string tuning_table(const std::vector<TunedKernelReport>& tuned, const std:
     }
   }
   std::string out =
-      fmt::format("\ntuned for {}: of the kernels that replay the fastest, marked *\n", device);
+      fmt::format("\ntuned for {}: * is the choice, of the kernels that replay the fastest\n", device);
   out += table.render(style);
   if (order.size() > kernels)
     out += fmt::format("  {} more; driftc bench --mode max-autotune shows all\n",

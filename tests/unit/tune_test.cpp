@@ -14,6 +14,7 @@
 #include "frontend/cli/tuning_option.h"
 #include "frontend/npy/npy.h"
 #include "frontend/onnx/onnx.h"
+#include "frontend/report/json.h"
 #include "frontend/report/text.h"
 #include "frontend/tuning/tuning_file.h"
 #include "runtime/cuda/cuda_executor.h"
@@ -21,6 +22,7 @@
 #include "runtime/study/crop.h"
 #include "tests/support/command_line.h"
 #include "tests/support/services.h"
+#include "tests/unit/report_schema.h"
 
 using namespace driftc;
 using frontend::Arguments;
@@ -331,9 +333,22 @@ TEST_CASE("tuner: max-autotune runs, and its declared order is identical") {
   CHECK(settings.tuning->tuned == settings.tuning->problems.size());
   REQUIRE(report->time.has_value());
   CHECK(report->time->seconds > 0);
-  const std::string text = frontend::compare_text(*report, {}, {});
+  frontend::CompareView view;
+  view.executor = "ptx";
+  const std::string text = frontend::compare_text(*report, view, {});
   CHECK(text.find("us: estimated (a roofline; nothing was measured)") != std::string::npos);
   CHECK(text.find("\nestimated time: ") != std::string::npos);
+  const auto json =
+      frontend::Json::parse(frontend::json_text(frontend::compare_json(*report, view)));
+  const auto schema_of = [](const char* name) {
+    return frontend::Json::parse(
+        tests::read_file(fmt::format("{}/docs/schema/{}", DRIFTC_SOURCE_DIR, name)));
+  };
+  CHECK(tests::schema_faults(schema_of("compare-1.json"), json) == "");
+  CHECK(json["tuning"]["kernels"].size() == report->tuned.size());
+  const std::string file = frontend::tuning_text({"h200", settings.tuning->problems});
+  CHECK(tests::schema_faults(schema_of("tuning-1.json"), frontend::Json::parse(file)) == "");
+  CHECK(frontend::parse_tuning(file, "t.json")->problems == settings.tuning->problems);
   settings.declared = true;
   const auto declared = study::pair_run(d.graph, d.inputs, settings, recorded.services());
   REQUIRE(declared.ok());
