@@ -151,8 +151,7 @@ std::string text(const Timings& t, const std::string& model, std::int64_t runs, 
                fmt::format("{:.2f}", k.ms),
                total > 0 ? fmt::format("{:.0f} %", 100 * k.ms / total) : ""});
   out += table.render(style);
-  constexpr std::size_t kAll = ~std::size_t{0};
-  return out + tuning_table(t.tuned, device, kAll, kAll, style);
+  return out + tuning_table(t.tuned, device, t.tuned.size(), kAllRunnersUp, style);
 }
 
 Json json(const Timings& t, const std::string& model, std::int64_t runs, int threads,

@@ -49,7 +49,7 @@ Result<void> set_tuning(const Arguments& arguments, runtime::study::PairSettings
   tuning->problems = std::move(known);
   tuning->file = *path;
   tuning->added = [file = *path, device = tuning->device,
-                   before = tuning->problems.size()](TunedProblems& all) -> Result<void> {
+                   before = tuning->problems.size()](TunedProblems& all) mutable -> Result<void> {
     // Another process may have added to the file meanwhile; what is in the file stays.
     DRIFTC_TRY(now, read_tuning(file, device));
     TunedProblems merged = std::move(now);
@@ -57,6 +57,7 @@ Result<void> set_tuning(const Arguments& arguments, runtime::study::PairSettings
     DRIFTC_CHECK(write_file(file, tuning_text({device, merged})));
     note(fmt::format("tuned {}; {} has them",
                      plural(static_cast<std::int64_t>(all.size() - before), "kernel"), file));
+    before = all.size();
     return {};
   };
   return {};

@@ -9,6 +9,7 @@
 namespace driftc::frontend {
 namespace {
 
+using passes::KernelChoice;
 using runtime::study::TimeEstimate;
 using runtime::study::TunedCandidate;
 using runtime::study::TunedKernelReport;
@@ -50,8 +51,16 @@ std::string tuning_table(const std::vector<TunedKernelReport>& tuned, const std:
   for (std::size_t i = 0; i < std::min(kernels, order.size()); ++i) {
     const TunedKernelReport& kernel = *order[i];
     std::size_t shown = 0;
+    std::vector<KernelChoice> orders;  // what was shown, without tiles
     for (const TunedCandidate& c : kernel.tuned.candidates) {
       const bool choice = &c == &kernel.tuned.choice();
+      if (others != kAllRunnersUp) {
+        // Of runners-up that differ in their tiles only the first.
+        KernelChoice without = c.choice;
+        without.schedule = {};
+        if (std::ranges::find(orders, without) != orders.end()) continue;
+        orders.push_back(without);
+      }
       if (!choice && shown == others) break;
       if (!choice) ++shown;
       const std::string marks = kernel.tuned.measured && estimated ? "measured" : "";
@@ -66,8 +75,8 @@ std::string tuning_table(const std::vector<TunedKernelReport>& tuned, const std:
       }
     }
   }
-  std::string out = fmt::format(
-      "\ntuned for {}: time picks among kernels of the same result, * is the choice\n", device);
+  std::string out =
+      fmt::format("\ntuned for {}: * is the choice, of the kernels that replay the fastest\n", device);
   out += table.render(style);
   if (order.size() > kernels)
     out += fmt::format("  {} more; driftc bench --mode max-autotune shows all\n",

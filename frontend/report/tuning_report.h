@@ -10,7 +10,9 @@
 
 namespace driftc::frontend {
 
-// At most `kernels` problems, the slowest first, and `others` runners-up each; "" for none.
+// At most `kernels` problems, the slowest first, and `others` runners-up each, which then differ in
+// more than their tiles; kAllRunnersUp: every candidate. "" for none.
+inline constexpr std::size_t kAllRunnersUp = ~std::size_t{0};
 std::string tuning_table(const std::vector<runtime::study::TunedKernelReport>& tuned,
                          const std::string& device, std::size_t kernels, std::size_t others,
                          const TextStyle& style);

@@ -257,10 +257,12 @@ Result<TuningFile> parse_tuning(std::string_view text, const std::string& name) 
   try {
     return Reader(name).file(Json::parse(text));
   } catch (const Json::parse_error& error) {
-    Diagnostic out = input_error(fmt::format("{}: this is not JSON", name),
-                                 "a tuning file is written by --tuning FILE");
+    Diagnostic out = input_error("this is not JSON", "a tuning file is written by --tuning FILE");
     out.place = place_of(name, text, error.byte == 0 ? 0 : error.byte - 1);
     return out;
+  } catch (const Json::out_of_range&) {
+    return input_error(fmt::format("{}: a number in it is larger than any double", name),
+                       "a tuning file is written by --tuning FILE");
   }
 }
 

@@ -117,8 +117,9 @@ class Crop {
     for (const ir::Node& node : body_.nodes())
       for (const ir::ValueId v : node.operands)
         if (!body_.value(v).producer && !shapes_.contains(v.index))
-          shapes_[v.index] = node.op == ir::Op::kBatchNorm ? ir::Shape{cropped[1]}
-                                                           : aligned(shape(v), whole, cropped);
+          shapes_[v.index] = node.op == ir::Op::kBatchNorm && shape(v).rank() == 1
+                                 ? ir::Shape{cropped[1]}
+                                 : aligned(shape(v), whole, cropped);
 
     ir::Graph out("cropped");
     std::map<std::uint32_t, ir::ValueId> made;

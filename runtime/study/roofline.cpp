@@ -113,6 +113,7 @@ class Works {
     const double threads_m = s.block_m / s.thread_m, threads_n = s.block_n / s.thread_n;
     LaunchWork out;
     out.name = "products";
+    out.sums = true;
     out.pipe = pipe();
     out.threads = static_cast<int>(threads_m * threads_n);
     out.blocks = ceil_div(p.m, s.block_m) * ceil_div(p.n, s.block_n) * p.batches * slices;
@@ -146,6 +147,7 @@ class Works {
     const ir::ReductionExtent reduction = ir::reduction_extent(kernel_.body, node_);
     const double taps = real(reduction.r * reduction.s);
     LaunchWork out = elements("direct", p.m * p.n * p.batches, epilogue(), 0);
+    out.sums = true;
     const double per_product = instructions_per_product(order().arith);
     out.pipe = pipe();
     out.products = kElementThreads * p.k * per_product;
@@ -164,13 +166,15 @@ class Works {
     const double area = w.n() * w.n(), channels = p.k / 9, groups = p.batches;
     const ir::Shape& y = kernel_.body.value(node_.result).type.shape;
     const double tiles = real(y[0]) * ceil_div(real(y[2]), tile) * ceil_div(real(y[3]), tile);
-    const double filters = channels * p.n * groups, data = tiles * channels * groups,
-                 sums = tiles * p.n * groups;
+    // Rows of transformed filters are whole vectors of four.
+    const double weights = 4 * 9 * channels * p.n * groups;
+    const double filters = channels * 4 * ceil_div(p.n, 4) * groups,
+                 data = tiles * channels * groups, sums = tiles * p.n * groups;
     const int registers = tile == 2 ? 48 : 96;
     const double filter_cost = sandwich_instructions(w.g), data_cost = sandwich_instructions(w.bt),
                  sum_cost = sandwich_instructions(w.at);
     LaunchWork first = elements("filters", filters, filter_cost + area, 4 * filters * (9 + area));
-    first.memory_bytes = 4 * 9 * filters + stored(4 * area * filters);
+    first.memory_bytes = weights + stored(4 * area * filters);
     first.registers = registers;
     const bool fused = kernel_.algorithm == ir::Algorithm::kWinograd2Fused ||
                        kernel_.algorithm == ir::Algorithm::kWinograd4Fused;
@@ -180,6 +184,7 @@ class Works {
                    per_product = instructions_per_product(order().arith);
       LaunchWork out;
       out.name = "fused";
+      out.sums = true;
       out.pipe = pipe();
       out.threads = static_cast<int>(threads);
       out.blocks = ceil_div(tiles, s.block_m) * ceil_div(p.n, s.block_n) * groups;
@@ -196,11 +201,11 @@ class Works {
       out.shared_bytes =
           static_cast<std::int64_t>(4 * s.block_k * area) * (s.block_m + 1 + s.block_n);
       out.memory_bytes =
-          main_bytes_ - 4 * 9 * filters + rest_bytes_ + output_bytes_ + stored(4 * area * filters);
+          main_bytes_ - weights + rest_bytes_ + output_bytes_ + stored(4 * area * filters);
       return {first, out};
     }
     LaunchWork second = elements("data", data, data_cost + 5 * area, 8 * data * area);
-    second.memory_bytes = main_bytes_ - 4 * 9 * filters + stored(4 * area * data);
+    second.memory_bytes = main_bytes_ - weights + stored(4 * area * data);
     second.registers = registers;
     LaunchWork third = products({tiles, p.n, channels, area * groups}, 1);
     third.memory_bytes =

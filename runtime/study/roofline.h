@@ -49,6 +49,7 @@ struct LaunchWork {
   double shared_words = 0;  // 32-bit words through shared memory or L1, broadcasts counted per lane
   double l2_bytes = 0;
   double waits = 1;         // times it waits for global memory, one after another
+  bool sums = false;        // the launch that computes the kernel's sums
   double memory_bytes = 0;  // of the whole launch: what has to come from or go to memory
 };
 

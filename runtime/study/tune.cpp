@@ -166,9 +166,11 @@ std::vector<int> splits_for(const ir::Kernel& kernel, int sm_count, const Freedo
       kernel.algorithm == ir::Algorithm::kDirect)
     return out;
   const passes::GemmExtent e = *passes::gemm_extent(kernel.body);
+  // Slices shorter than that are not worth their combination.
+  const std::int64_t least = kernel.algorithm == ir::Algorithm::kMatmul ? 32 : 64;
   for (const int s : {1, 2, 4, 8, 16}) {
-    const bool useful = s == 1 || (e.k >= 64 * s && passes::grid_blocks(e, kernel.schedule) <
-                                                        std::int64_t{4} * sm_count);
+    const bool useful = s == 1 || (e.k >= least * s && passes::grid_blocks(e, kernel.schedule) <
+                                                           std::int64_t{4} * sm_count);
     if (useful && s != out[0]) out.push_back(s);
   }
   return out;
@@ -297,11 +299,15 @@ class Tuner {
         }
         if (faults_ != nullptr && faults_->lowered)
           faults_->lowered(f.graph.node(problem.cropped->node()), *lowered);
-        f.first_request = requests.size();
-        for (codegen::CompileRequest& r : compile_requests(*lowered, device_.ptx_target)) {
-          r.machine_code = services_.cache.has_compiler();
-          requests.push_back(std::move(r));
+        auto wanted = compile_requests(*lowered, device_.ptx_target);
+        for (codegen::CompileRequest& r : wanted) r.machine_code = services_.cache.has_compiler();
+        if (const auto found = recorded(wanted); !found.ok()) {
+          if (found.error().kind != ErrorKind::kUnavailable) return found.error();
+          f.result.dropped = "no NVRTC, and its PTX is not recorded";
+          continue;
         }
+        f.first_request = requests.size();
+        for (codegen::CompileRequest& r : wanted) requests.push_back(std::move(r));
         f.lowered = std::move(*lowered);
       }
     }
@@ -309,6 +315,13 @@ class Tuner {
       services_.progress(fmt::format("tuning {} kernels: compiling", problems_.size()));
     DRIFTC_TRY(compiled, services_.cache.compile_all(requests, services_.pool.threads()));
     ptx_ = std::move(compiled);
+    return {};
+  }
+
+  // Without a compiler only what is recorded can be tried.
+  Result<void> recorded(const std::vector<codegen::CompileRequest>& requests) const {
+    if (services_.cache.has_compiler()) return {};
+    DRIFTC_CHECK(services_.cache.compile_all(requests, 1));
     return {};
   }
 
@@ -375,8 +388,7 @@ class Tuner {
       if (!resources) continue;
       f.works[i].registers = resources->registers;
       f.works[i].shared_bytes = resources->shared_bytes;
-      if (f.works[i].name == "products" || f.works.size() == 1)
-        f.result.registers = resources->registers;
+      if (f.works[i].sums) f.result.registers = resources->registers;
       if (resources->spilled_bytes > 0)
         f.result.dropped = fmt::format("{} bytes of registers spill", resources->spilled_bytes);
     }

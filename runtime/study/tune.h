@@ -7,7 +7,8 @@
 // Deterministic: the same problem, device and compiler give the same choice, for any number of
 // threads. Times are compared in whole nanoseconds; of two equal ones the candidate that comes
 // first counts: the kernel as the other passes left it, then algorithms in the order of
-// ir::Algorithm, then smaller tiles and fewer slices.
+// ir::Algorithm, and of one algorithm its default tile, then tiles by ascending extents (rows,
+// columns, step, the thread's), then fewer slices.
 #pragma once
 
 #include <string>

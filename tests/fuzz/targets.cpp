@@ -12,6 +12,7 @@
 #include "tests/fuzz/order_fuzz.h"
 #include "tests/fuzz/passes_fuzz.h"
 #include "tests/fuzz/ptx_fuzz.h"
+#include "tests/fuzz/tuning_fuzz.h"
 
 namespace driftc::fuzz {
 namespace {
@@ -23,6 +24,7 @@ bool ptx_accepts(std::string_view b) { return runtime::ptx::parse_module(b, "see
 bool order_accepts(std::string_view b) { return ir::parse_order_list(b).ok(); }
 bool passes_accepts(std::string_view b) { return selected(b).ok(); }
 
+bool tuning_accepts(std::string_view b) { return frontend::parse_tuning(b, "seed").ok(); }
 bool devices_accepts(std::string_view b) { return runtime::device_list(b).ok(); }
 
 }  // namespace
@@ -168,7 +170,42 @@ std::span<const Target> targets() {
        device_names,
        devices_accepts,
        {"h200", "h100", "A100", "t4", "v100", "b200", "rtx4090", "sm_", "-sxm", ",", " ",
-        "hopper"}}};
+        "hopper"}},
+      {"tuning",
+       tuning_file,
+       tuning_accepts,
+       {"\"schema\"",
+        "\"driftc.tuning/1\"",
+        "\"key_version\"",
+        "\"device\"",
+        "\"kernels\"",
+        "\"problem\"",
+        "\"time\"",
+        "\"measured\"",
+        "\"candidates\"",
+        "\"algorithm\"",
+        "\"winograd4\"",
+        "\"matmul\"",
+        "\"block\"",
+        "\"split\"",
+        "\"atomic\"",
+        "\"f64\"",
+        "\"inf\"",
+        "null",
+        "true",
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        ":",
+        "-1",
+        "1e999",
+        "0.5",
+        "4096",
+        "18446744073709551615",
+        "\\u0000",
+        "\\ud800"}}};
   return kTargets;
 }
 

@@ -44,9 +44,35 @@ TEST_CASE("devices: every figure is there; memory clock times bus width is the b
     CHECK(p.shared_block_kib >= 64);
     CHECK(p.blocks_per_sm >= 16);
     CHECK(p.threads_per_sm >= runtime::kThreadsPerBlock);
+    CHECK((p.shared_unit == 128 || p.shared_unit == 256));
     REQUIRE(bus_bits.contains(p.name));
     const double gbps =
         2.0 * p.memory_clock_mhz * bus_bits.at(p.name) / 8e3;  // two transfers a clock
     CHECK(std::abs(gbps - p.bandwidth_gbps) <= 0.03 * gbps);
+  }
+}
+
+// Peaks of the data sheets in TFLOPS, dense: f32, f64, f16 and tf32 on tensor cores with f32 sums.
+// Those of H100, H200 and B200 on tensor cores are stated at a clock below the boost clock.
+TEST_CASE("devices: fma and tensor products per clock come to the peaks of the data sheets") {
+  struct Peaks {
+    double f32, f64, f16, tf32;
+  };
+  const std::map<std::string, Peaks> sheets = {
+      {"h200", {67, 34, 989, 495}},       {"h100", {67, 34, 989, 495}},
+      {"a100", {19.5, 9.7, 312, 156}},    {"l40s", {91.6, 1.43, 362, 183}},
+      {"rtx4090", {82.6, 1.29, 165, 83}}, {"t4", {8.1, 0.254, 65, 0}},
+      {"b200", {75, 37, 2250, 1125}},     {"v100", {15.7, 7.8, 125, 0}}};
+  for (const auto& p : runtime::device_profiles()) {
+    CAPTURE(p.name);
+    REQUIRE(sheets.contains(p.name));
+    const Peaks& sheet = sheets.at(p.name);
+    const auto tflops = [&](int per_clock) {
+      return 2e-6 * p.sm_count * p.sm_clock_mhz * per_clock;
+    };
+    CHECK(tflops(p.f32_per_clock) == doctest::Approx(sheet.f32).epsilon(0.03));
+    CHECK(tflops(p.f64_per_clock) == doctest::Approx(sheet.f64).epsilon(0.03));
+    CHECK(tflops(p.tensor_f16) == doctest::Approx(sheet.f16).epsilon(0.1));
+    CHECK(tflops(p.tensor_tf32) == doctest::Approx(sheet.tf32).epsilon(0.1));
   }
 }

@@ -36,6 +36,17 @@ TEST_CASE("modes are presets over the pass table") {
       "canonicalize dce fold-constants layout-channels-last fuse-pointwise contract choose-tiling");
   CHECK(selected({.mode = "default"}) == selected({}));
   CHECK(selected({.mode = "reduce-overhead"}) == selected({}));
+  CHECK(selected({.mode = "max-autotune"}) ==
+        "canonicalize dce fold-constants layout-channels-last conv1x1-as-matmul choose-algorithm "
+        "split-k fuse-pointwise fuse-epilogue bias-first contract choose-tiling");
+  auto tuned = passes::select_passes(
+      {.mode = "max-autotune", .sets = {"choose-algorithm.algorithm=direct"}});
+  REQUIRE(tuned.ok());
+  CHECK(tuned->options.get("split-k.slices") == "tuned");
+  CHECK(tuned->options.get("choose-algorithm.algorithm") == "direct");
+  CHECK(selected({.mode = "default", .sets = {"choose-tiling.block=tuned"}}) ==
+        "error: --set choose-tiling.block=tuned: only mode max-autotune has a tuner | --mode "
+        "max-autotune");
   auto strict = passes::select_passes({.mode = "strict"});
   REQUIRE(strict.ok());
   CHECK(strict->options.on("fuse-epilogue.f32-only"));
@@ -57,7 +68,8 @@ TEST_CASE("--passes starts from the mode, from none or from all") {
 
 TEST_CASE("selection mistakes name what is wrong and what would be accepted") {
   CHECK(selected({.mode = "strictt"}) ==
-        "error: unknown mode 'strictt' | modes: eager, strict, default, reduce-overhead");
+        "error: unknown mode 'strictt' | modes: eager, strict, default, reduce-overhead, "
+        "max-autotune");
   CHECK(selected({.passes = "+fuse-epilog"}) ==
         "error: unknown pass 'fuse-epilog' | did you mean 'fuse-epilogue'?");
   CHECK(selected({.passes = "dce"}) ==

@@ -105,6 +105,25 @@ void check_references(const std::string& name) {
   }
 }
 
+// Strict takes every difference away, and at eager's default order hardly anything falls back for
+// it.
+void check_strict(const std::string& name) {
+  CAPTURE(name);
+  const Loaded model = load(name);
+  study::PairSettings settings = tests::settings("strict");
+  settings.reference = false;
+  const study::PairReport report = tests::compare(model.graph, model.inputs, settings);
+  CHECK_MESSAGE(report.verdict == Verdict::kIdentical, tests::findings(report));
+  CHECK(report.values_differ == 0);
+  CHECK(report.coverage.multiply_adds >= 0.95);
+  REQUIRE(report.time.has_value());
+  fmt::print(
+      "strict {}: {:.2f} % of multiply-adds compiled, estimated {:.0f} us against {:.0f} us of "
+      "default\n",
+      name, 100 * report.coverage.multiply_adds, 1e6 * report.time->seconds,
+      1e6 * report.time->default_seconds);
+}
+
 void check_reseeded(const std::string& name) {
   CAPTURE(name);
   Loaded model = load(name);
@@ -133,6 +152,7 @@ TEST_SUITE("soak") {
     for (const std::string& name : names) {
       check_references(name);
       if (name.starts_with("light_")) check_reseeded(name);
+      check_strict(name);
     }
     // The same network with batch normalisation folded by another tool, on the same input.
     const Loaded plain = load("rfb-320"), folded = load("rfb-320-simplified");
