@@ -66,13 +66,22 @@ std::string kind_of(const study::PrecisionHypothesis& h) {
   return std::string(runtime::name_of(h.operands));
 }
 
+std::string fits_of(const study::JudgedFile& file) {
+  std::string out;
+  for (const auto& fit : file.values[0].fits)
+    out += fmt::format("\n  {}: typical {:.2g}, z {:.2g} of {:.2g}, {}", fit.name, fit.typical,
+                       fit.z_max, fit.limit, fit.accepted ? "accepted" : "rejected");
+  for (const auto& found : file.values[0].structure) out += "\n  " + found.words;
+  return out;
+}
+
 void check(const Problem& p, const std::vector<study::PrecisionHypothesis>& list) {
   for (const auto& h : list)
     for (const char* order : {"", "rsc.fma", "c8rs.split3.fma"}) {
       const ir::Tensor y = made(p, h, order);
       const auto file = judged(p, y);
-      const std::string what =
-          fmt::format("{} {}: {} {}", name_of(h), order, name_of(file.verdict), file.precision);
+      const std::string what = fmt::format("{} {}: {} {}{}", name_of(h), order,
+                                           name_of(file.verdict), file.precision, fits_of(file));
       CHECK_MESSAGE(file.verdict != Verdict::kUnexplained, what);
       // F(2,3) may be as near as a sum: then f32 is right, too.
       const bool named =
