@@ -307,6 +307,24 @@ class Judge {
     });
   }
 
+  // What tensor cores do to a sum they do to all of them. Where the same operands summed in f32 fit
+  // but for a group of elements (a channel, a row), blocks are no excuse for that group.
+  bool hides_a_group(std::size_t h, const std::vector<std::vector<Fit>>& fits) const {
+    if (hypotheses_[h].arch.empty()) return false;
+    PrecisionHypothesis chain = hypotheses_[h];
+    chain.arch.clear();
+    for (std::size_t b = 0; b < h; ++b) {
+      if (hypotheses_[b] != chain) continue;
+      return std::ranges::any_of(fits[b], [](const Fit& f) {
+        return f.summary.beyond == 0 && !f.specials.accusing() && !f.structure.empty() &&
+               std::ranges::none_of(f.structure, [](const compare::Structure& found) {
+                 return found.words.starts_with("a constant ");
+               });
+      });
+    }
+    return false;
+  }
+
   // f32 where it fits; else the nearest of those inside their statistical bounds; else the nearest
   // of all, which counts when it lies inside the bound for any order. (That bound alone would pass
   // TF32 as f32 from K of about 2,300 on.)
@@ -337,8 +355,10 @@ class Judge {
     for (std::size_t h = 1; h < fits.size(); ++h) {
       if (distance(h) < distance(nearest)) nearest = h;
       if (!fits_statistically(fits[h])) continue;
-      const bool blocks =
-          fitting && !hypotheses_[*fitting].arch.empty() && !hypotheses_[h].arch.empty();
+      if (hides_a_group(h, fits)) continue;
+      const bool blocks = fitting && !hypotheses_[*fitting].arch.empty() &&
+                          !hypotheses_[h].arch.empty() &&
+                          hypotheses_[*fitting].operands != hypotheses_[h].operands;
       if (!fitting || (overall(h) < overall(*fitting) / (blocks ? 1.5 : 1) &&
                        surprise(*fitting) - surprise(h) > kDecisive))
         fitting = h;
@@ -348,7 +368,9 @@ class Judge {
       return a.operands == b.operands && a.storage == b.storage && a.autocast == b.autocast &&
              a.winograd == b.winograd;
     };
-    if (fitting && (distance(*fitting) <= 2 * distance(nearest) ||
+    // Chips differ by that much in what they cut off.
+    const double room = fitting && !hypotheses_[*fitting].arch.empty() ? 4 : 2;
+    if (fitting && (distance(*fitting) <= room * distance(nearest) ||
                     alike(hypotheses_[*fitting], hypotheses_[nearest])))
       return {*fitting, true};
     // Another precision than f32 has to be clearly nearer to be named.
