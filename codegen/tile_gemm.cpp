@@ -148,7 +148,7 @@ std::string TileKernel::view_offset(std::size_t view) {
 }
 
 void TileKernel::for_each_output(const std::vector<std::size_t>& views, bool declare_at,
-                                 const std::function<void()>& body) {
+                                 const std::function<void()>& body, bool declare_column) {
   CudaWriter& w = builder_.body();
   w.line("#pragma unroll");
   w.open(fmt::format("for (int i = 0; i < {}; ++i)", tile_.thread_m));
@@ -159,7 +159,7 @@ void TileKernel::for_each_output(const std::vector<std::size_t>& views, bool dec
   w.open(fmt::format("for (int j = 0; j < {}; ++j)", tile_.thread_n));
   w.line(fmt::format("const index_t n = n0 + {};", own_column()));
   w.line("if (n >= columns) continue;");
-  w.line("const index_t column = column0 + n;");
+  if (declare_column) w.line("const index_t column = column0 + n;");
   if (declare_at) w.line(fmt::format("const index_t at = {};  // of the result", view_offset(0)));
   body();
   w.close();
@@ -179,11 +179,17 @@ void TileKernel::start_sums() {
                       : "Sums start with the bias.");
   if (split_.on) w.open("if (blockIdx.z == 0)");
   const std::size_t view = stage_.bias_access() + 1;
-  for_each_output({view}, view_offset(view) == "at", [&] {
-    w.line(fmt::format("start(acc[i][j], {});", stage_.emit_bias(builder_, [&](std::size_t a) {
-      return view_offset(a + 1);
-    })));
-  });
+  const std::string offset = view_offset(view);
+  // The bias of a single output channel is at 0.
+  const bool by_column = offset == "at" || offset.find("column") != std::string::npos;
+  for_each_output(
+      {view}, offset == "at",
+      [&] {
+        w.line(fmt::format("start(acc[i][j], {});", stage_.emit_bias(builder_, [&](std::size_t a) {
+          return view_offset(a + 1);
+        })));
+      },
+      by_column);
   if (split_.on) w.close();
 }
 

@@ -107,9 +107,9 @@ class TileKernel {
 
  private:
   // Opens the loops over the thread's outputs. `at`, the offset in the result, is declared when
-  // asked for.
+  // asked for, `column`, the output channel, unless the body has no use for it.
   void for_each_output(const std::vector<std::size_t>& views, bool declare_at,
-                       const std::function<void()>& body);
+                       const std::function<void()>& body, bool declare_column = true);
   std::string view_offset(std::size_t view);
   void begin_mma();
   // Row i and column j of the thread's outputs, counted from the block's first.

@@ -155,7 +155,9 @@ std::span<const CertifyFamily> certify_families() {
 Result<std::vector<const CertifyFamily*>> chosen_families(const std::vector<std::string>& parts) {
   std::vector<std::string> names;
   for (const CertifyFamily& family : certify_families()) names.emplace_back(family.name);
-  const auto is = [](const CertifyFamily& family, const std::string& part) {
+  const auto is = [&](const CertifyFamily& family, const std::string& part) {
+    // A whole name means itself: "f32" is no "tf32:rna".
+    if (std::ranges::find(names, part) != names.end()) return family.name == part;
     return family.name.find(part) != std::string_view::npos ||
            family.group.find(part) != std::string_view::npos;
   };

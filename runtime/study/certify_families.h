@@ -40,7 +40,8 @@ struct CertifyFamily {
   std::vector<int> models;  // of certify_model
 };
 std::span<const CertifyFamily> certify_families();
-// Those whose name or group contains one of `parts`; all of them when there are no parts.
+// Those called like one of `parts`, or whose name or group contains it where none is called so; all
+// of them when there are no parts.
 Result<std::vector<const CertifyFamily*>> chosen_families(const std::vector<std::string>& parts);
 
 // Settings of one variant: passes, orders, precision and device; no faults yet.

@@ -239,7 +239,6 @@ class Study {
       out.amplification = div_rn(out.inherited, input_max);
       out.amplification_sigma = div_rn(out.inherited_sigma, input_max);
     }
-    if (!std::isfinite(out.used)) return std::nullopt;
     return out;
   }
 

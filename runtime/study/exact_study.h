@@ -18,7 +18,7 @@ namespace driftc::runtime::study {
 struct DifferenceBound {
   double value = 0;  // at the element where most of it is used
   double used = 0;   // largest |eager - compiled| / bound there; at most 1 where both arms compute
-                     // what they declare
+                     // what they declare, infinite where they differ and nothing rounds
   compare::BoundKind kind = compare::BoundKind::kRunning;  // kPropagated: the inputs differ, too
   double z_max = 0;  // largest |eager - compiled| in standard deviations of rounding
   // Largest over the elements, in the worst case and as standard deviations: what the differences

@@ -153,11 +153,8 @@ std::vector<Expectation> expect(const ir::Graph& graph, const GivenValues& given
     Expectation e{values[i].value, spread.variance_or_zero(values[i]), {}, false};
     const ir::NodeId id = *graph.value(wanted[i]).producer;
     const ir::Node& node = graph.node(id);
-    const bool from_given =
-        all_given(graph, given, node) && !hypothesis.storage && !hypothesis.autocast;
-    // Blocks truncate to one side, by how much depends on the order: group means say nothing.
-    e.direct = from_given && !on_tensor_cores(hypothesis, graph, id);
-    if (from_given && is_sum_node(node.op)) {
+    e.direct = all_given(graph, given, node) && !hypothesis.storage && !hypothesis.autocast;
+    if (e.direct && is_sum_node(node.op)) {
       const Hypothesis h = operand_rounding(hypothesis, graph, id);
       // What a chain of blocks makes is expected as it is, and so is what a transform spreads.
       if (!on_tensor_cores(hypothesis, graph, id) && winograd_of(hypothesis, graph, id) == 0)

@@ -14,8 +14,9 @@
 // - an operand that is rounded to a coarser type with step q either keeps its rounded value or
 // moves to a neighbour:
 //   min((largest move within 6 sigma)^2, V + q^2 / 4);
-// - tensor cores truncate, so their results lie to one side: the expected value is what a chain of
-// blocks makes of the operands, and the variance counts its own roundings too;
+// - tensor cores truncate, so their results lie to one side, by less where a sum is cut into
+// slices: the expected value is halfway to what one chain of blocks makes of the operands, and the
+// variance counts that chain's roundings and the width of the way;
 // - Winograd's roundings are those of its transforms (compare::winograd_variance).
 // A variance that is infinite means that nothing can be said (a division by something that may be
 // zero).

@@ -14,8 +14,9 @@ namespace {
 using compare::Evidence;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kLimit = 6;   // numerics.md 4.2: |z| <= 6 is explained by order
-constexpr double kFar = 1e18;  // a residual where rounding has no variance at all
+constexpr double kLimit = 6;                // numerics.md 4.2: |z| <= 6 is explained by order
+constexpr double kTinyVariance = 0x1p-300;  // less than that of any rounding: an exact value
+constexpr double kFar = 1e18;               // a residual where rounding has no variance at all
 
 bool all_representable(const ir::Tensor& tensor, Hypothesis type) {
   const auto data = tensor.data<float>();
@@ -140,7 +141,7 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
                       {},
                       kLimit,
                       expected.direct};
-  double squares = 0, difference = 0, size = 0, used = 0;
+  double squares = 0, logarithms = 0, difference = 0, size = 0, used = 0;
   bool within_bound = expected.bound.defined();
   for (std::size_t i = 0; i < count; ++i) {
     if (!std::isfinite(e[i]) || !std::isfinite(static_cast<double>(a[i]))) continue;
@@ -148,7 +149,10 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
     s.max_abs = std::max(s.max_abs, d);
     difference += d * d;
     size += e[i] * e[i];
-    if (!std::isnan(r.z[i])) squares += r.z[i] * r.z[i];
+    if (!std::isnan(r.z[i])) {
+      squares += r.z[i] * r.z[i];
+      logarithms += std::log(std::max(variance[i], kTinyVariance));
+    }
     if (!expected.bound.defined()) continue;
     const double bound =
         expected.bound.data<double>()[i] + (stored ? storage_step(e[i], *stored) : 0);
@@ -158,7 +162,7 @@ Fit fit(const ir::Tensor& file, const Expectation& expected, const PrecisionHypo
   s.typical = typical_distance(a, e);
   s.rel_l2 = difference > 0 ? (size > 0 ? std::sqrt(difference / size) : kInfinity) : 0;
   s.z_rms = count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0;
-  out.sum_z2 = squares;
+  out.surprise = squares + logarithms;
   s.z_max = largest(r.z);
   s.bound_used = used;
 

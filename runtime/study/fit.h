@@ -11,7 +11,7 @@ namespace driftc::runtime::study {
 
 struct Fit {
   HypothesisFit summary;
-  double sum_z2 = 0;
+  double surprise = 0;  // -2 log of the likelihood: sum of z^2 + log variance
   compare::SpecialCounts specials;
   std::vector<compare::Structure> structure;
   Visible visible;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -28,28 +29,29 @@ struct Prediction {
 
 // Orders whose results are held against a file and calibrate the limit: the three shapes of sums
 // that libraries use.
-const std::vector<std::vector<ir::ReductionOrder>>& twin_orders() {
-  static const auto orders = [] {
-    std::vector<std::vector<ir::ReductionOrder>> out;
-    for (const char* list : {"", "rsc.fma,k.split4.fma,hw.lanes8.add",
-                             "rsc.lanes8.muladd,k.lanes8.muladd,hw.acc4.add"}) {
-      if (*list == 0) {
-        out.emplace_back();
-        continue;
-      }
-      auto parsed = ir::parse_order_list(list);
-      DRIFTC_ASSERT(parsed.ok(), "twin orders are orders");
-      out.push_back(*parsed);
-    }
-    return out;
-  }();
-  return orders;
+using Orders = std::vector<ir::ReductionOrder>;
+Orders parsed(const char* list) {
+  if (*list == 0) return {};
+  auto orders = ir::parse_order_list(list);
+  DRIFTC_ASSERT(orders.ok(), "twin orders are orders");
+  return *orders;
+}
+constexpr std::size_t kTwins = 3;
+// On tensor cores what shifts a result is the length of its chains and what they start from.
+const std::array<Orders, kTwins>& twin_orders(const PrecisionHypothesis& h) {
+  static const std::array<Orders, kTwins> scalar = {
+      parsed(""), parsed("rsc.fma,k.split4.fma,hw.lanes8.add"),
+      parsed("rsc.lanes8.muladd,k.lanes8.muladd,hw.acc4.add")};
+  static const std::array<Orders, kTwins> blocks = {
+      parsed(""), parsed("rsc.fma+bias.first,k.fma+bias.first,hw.lanes8.add"),
+      parsed("crs.split8.fma,k.split8.fma,hw.acc4.add")};
+  return h.arch.empty() ? scalar : blocks;
 }
 
-std::string twin_name(std::size_t i) {
+std::string twin_name(const PrecisionHypothesis& h, std::size_t i) {
   if (i == 0) return "eager";
   std::string out;
-  for (const ir::ReductionOrder& order : twin_orders()[i])
+  for (const ir::ReductionOrder& order : twin_orders(h)[i])
     out += (out.empty() ? "" : ", ") + to_string(order);
   return out;
 }
@@ -210,17 +212,20 @@ class Judge {
     });
   }
 
-  const Prediction* prediction(std::size_t index) {
+  // Whether there is such a hypothesis.
+  bool known(std::size_t index) {
     if (hypotheses_.empty())
       hypotheses_ = direct() ? node_hypotheses(graph_, *graph_.value(wanted_[0]).producer)
                              : graph_hypotheses(graph_);
-    if (index >= hypotheses_.size()) return nullptr;
+    return index < hypotheses_.size();
+  }
+  // Makes predictions_[index].
+  void expect_under(std::size_t index) {
     while (predictions_.size() <= index) {
       const PrecisionHypothesis& h = hypotheses_[predictions_.size()];
       if (services_.progress) services_.progress("expecting " + name_of(h));
       predictions_.push_back({h, expect(graph_, given_, floating(), h, services_.pool), {}});
     }
-    return &predictions_[index];
   }
 
   // Twins of a hypothesis for one wanted value, `count` of them.
@@ -228,10 +233,10 @@ class Judge {
     Prediction& p = predictions_[index];
     while (p.twins.size() < count) {
       if (services_.progress)
-        services_.progress(
-            fmt::format("running {} as {}", name_of(p.hypothesis), twin_name(p.twins.size())));
+        services_.progress(fmt::format("running {} as {}", name_of(p.hypothesis),
+                                       twin_name(p.hypothesis, p.twins.size())));
       p.twins.push_back(healthy_twin(graph_, given_, floating(), p.hypothesis,
-                                     twin_orders()[p.twins.size()], services_.pool));
+                                     twin_orders(p.hypothesis)[p.twins.size()], services_.pool));
     }
     std::vector<ir::Tensor> out;
     for (std::size_t i = 0; i < count; ++i) out.push_back(p.twins[i][value]);
@@ -246,15 +251,19 @@ class Judge {
     std::vector<std::vector<Fit>> fits;  // by hypothesis, by value
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       if (graph_.value(wanted_[i]).type.dtype != ir::DType::kI64) observed.push_back(results[i]);
-    for (std::size_t h = 0; prediction(h) != nullptr; ++h) {
+    for (std::size_t h = 0; known(h); ++h) {
+      // Units and algorithms of their own are asked for what no chain of sums explains.
+      const PrecisionHypothesis& next = hypotheses_[h];
+      if ((!next.arch.empty() || next.winograd != 0) && choose(fits).second) break;
       // At a node all hypotheses are shown; a graph costs more, and nothing is asked once f32
       // explains it.
       if (h == 1 && !direct() && fits_statistically(fits[0])) break;
+      expect_under(h);
       std::vector<Fit> row;
       for (std::size_t i = 0; i < values.size(); ++i) {
         const TwinSource source = [&](std::size_t count) { return twins(h, i, count); };
         row.push_back(fit(observed[i], predictions_[h].expected[i], predictions_[h].hypothesis,
-                          twin_orders().size(), source));
+                          kTwins, source));
       }
       fits.push_back(std::move(row));
     }
@@ -267,7 +276,7 @@ class Judge {
     for (std::size_t i = 0; i < values.size(); ++i) {
       JudgedValue value = describe(values[i], observed[i], chosen, fits, i);
       all_identical =
-          all_identical && value.same_bits_as == "eager" && hypothesis.operands == Hypothesis::kF32;
+          all_identical && value.same_bits_as == "eager" && hypothesis == PrecisionHypothesis{};
       all_replayed = all_replayed && !value.same_bits_as.empty();
       weakest =
           std::max(weakest, value.accepted ? fits[chosen][i].summary.evidence : Evidence::kNone);
@@ -298,10 +307,28 @@ class Judge {
     });
   }
 
+  // What tensor cores do to a sum they do to all of them. Where the same operands summed in f32 fit
+  // but for a group of elements (a channel, a row), blocks are no excuse for that group.
+  bool hides_a_group(std::size_t h, const std::vector<std::vector<Fit>>& fits) const {
+    if (hypotheses_[h].arch.empty()) return false;
+    PrecisionHypothesis chain = hypotheses_[h];
+    chain.arch.clear();
+    for (std::size_t b = 0; b < h; ++b) {
+      if (hypotheses_[b] != chain) continue;
+      return std::ranges::any_of(fits[b], [](const Fit& f) {
+        return f.summary.beyond == 0 && !f.specials.accusing() && !f.structure.empty() &&
+               std::ranges::none_of(f.structure, [](const compare::Structure& found) {
+                 return found.words.starts_with("a constant ");
+               });
+      });
+    }
+    return false;
+  }
+
   // f32 where it fits; else the nearest of those inside their statistical bounds; else the nearest
   // of all, which counts when it lies inside the bound for any order. (That bound alone would pass
   // TF32 as f32 from K of about 2,300 on.)
-  static std::pair<std::size_t, bool> choose(const std::vector<std::vector<Fit>>& fits) {
+  std::pair<std::size_t, bool> choose(const std::vector<std::vector<Fit>>& fits) const {
     if (fits.empty() || fits_statistically(fits[0])) return {0, true};
     // A result whose specials do not match is at no distance.
     const auto largest = [&](std::size_t h, double HypothesisFit::*figure) {
@@ -314,12 +341,12 @@ class Judge {
     const auto distance = [&](std::size_t h) { return largest(h, &HypothesisFit::typical); };
     const auto overall = [&](std::size_t h) { return largest(h, &HypothesisFit::rel_l2); };
     // Where several fit, the data may hardly tell them apart (tf32 and f16 operands differ in ties
-    // and subnormals only). A later one replaces an earlier one when the likelihood ratio,
-    // exp((sum z1^2 - sum z2^2) / 2), exceeds 1 / kFalseAlarm; under the earlier one that has at
-    // most the probability kFalseAlarm (Markov).
-    const auto squares = [&](std::size_t h) {
+    // and subnormals only). A later one replaces an earlier one when the likelihood ratio exceeds
+    // 1 / kFalseAlarm; under the earlier one that has at most the probability kFalseAlarm (Markov).
+    // Errors of blocks are correlated, so among tensor cores it has to be nearer by half, too.
+    const auto surprise = [&](std::size_t h) {
       double sum = 0;
-      for (const Fit& f : fits[h]) sum += f.sum_z2;
+      for (const Fit& f : fits[h]) sum += f.surprise;
       return sum;
     };
     const double kDecisive = -2 * std::log(compare::kFalseAlarm);
@@ -328,11 +355,24 @@ class Judge {
     for (std::size_t h = 1; h < fits.size(); ++h) {
       if (distance(h) < distance(nearest)) nearest = h;
       if (!fits_statistically(fits[h])) continue;
-      if (!fitting ||
-          (overall(h) < overall(*fitting) && squares(*fitting) - squares(h) > kDecisive))
+      if (hides_a_group(h, fits)) continue;
+      const bool blocks = fitting && !hypotheses_[*fitting].arch.empty() &&
+                          !hypotheses_[h].arch.empty() &&
+                          hypotheses_[*fitting].operands != hypotheses_[h].operands;
+      if (!fitting || (overall(h) < overall(*fitting) / (blocks ? 1.5 : 1) &&
+                       surprise(*fitting) - surprise(h) > kDecisive))
         fitting = h;
     }
-    if (fitting && distance(*fitting) <= 2 * distance(nearest)) return {*fitting, true};
+    // The same operands summed in another way are no other precision.
+    const auto alike = [&](const PrecisionHypothesis& a, const PrecisionHypothesis& b) {
+      return a.operands == b.operands && a.storage == b.storage && a.autocast == b.autocast &&
+             a.winograd == b.winograd;
+    };
+    // Chips differ by that much in what they cut off.
+    const double room = fitting && !hypotheses_[*fitting].arch.empty() ? 4 : 2;
+    if (fitting && (distance(*fitting) <= room * distance(nearest) ||
+                    alike(hypotheses_[*fitting], hypotheses_[nearest])))
+      return {*fitting, true};
     // Another precision than f32 has to be clearly nearer to be named.
     if (distance(0) < 2 * distance(nearest)) nearest = 0;
     if (fits_statistically(fits[nearest])) return {nearest, true};
@@ -379,11 +419,11 @@ class Judge {
         compare::measure(narrow, expected.value.converted(ir::DType::kF32), &expected.value, 3)
             .worst;
     value.classes = compare::class_changes(expected.value.converted(ir::DType::kF32), narrow);
-    const bool all_twins = predictions_[chosen].twins.size() >= twin_orders().size();
-    const auto known = twins(chosen, index, all_twins ? twin_orders().size() : 1);
+    const bool all_twins = predictions_[chosen].twins.size() >= kTwins;
+    const auto known = twins(chosen, index, all_twins ? kTwins : 1);
     for (std::size_t i = 0; i < known.size() && value.same_bits_as.empty(); ++i)
       if (observed.dtype() == ir::DType::kF32 && ir::same_bits(known[i], observed))
-        value.same_bits_as = twin_name(i);
+        value.same_bits_as = twin_name(hypotheses_[chosen], i);
     return value;
   }
 

@@ -191,6 +191,8 @@ ir::NumericContract contract_of(const PrecisionHypothesis& h, const ir::Graph& g
   const ir::Node& node = graph.node(id);
   ir::NumericContract contract = eager_contract(node, order);
   if (!contract.order) return contract;
+  if (contract.order->bias == ir::BiasPoint::kFirst && node.operands.size() < 3)
+    contract.order->bias = ir::BiasPoint::kNone;
   if (const int m = winograd_of(h, graph, id); m != 0) {
     contract.transform = {m, ir::Precision::kF32};
     contract.in = precision_of(h.operands);
@@ -204,9 +206,8 @@ ir::NumericContract contract_of(const PrecisionHypothesis& h, const ir::Graph& g
   contract.in = precision_of(rounding);
   contract.ftz = rounding == Hypothesis::kFtz;
   if (!on_tensor_cores(h, graph, id)) return contract;
-  // Lanes and accumulators are ways of scalar code; on tensor cores slices part a sum.
+  // Lanes and accumulators are ways of scalar code.
   ir::ReductionOrder& sums = *contract.order;
-  sums.split = std::max(sums.split, sums.lanes);
   sums.lanes = sums.acc = 1;
   sums.tile = sums.kpad = 0;
   sums.skip = false;

@@ -125,7 +125,7 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands) c
   const ir::Tensor value = has_bias ? with(x.value, w.value, &operands[2].value) : sum;
   // On tensor cores a chain is expected, which has roundings of its own, and what alignment cuts
   // off comes on top of each block's; a transform's roundings are counted apart.
-  const double rounding_variance = winograd != 0 ? 0 : blocks ? 4 * kRounding : kRounding;
+  const double rounding_variance = winograd != 0 ? 0 : blocks ? 2 * kRounding : kRounding;
   // sum w^2 (V_x + c x^2): inherited, and Q times the share of one term.
   const double c = rounding_variance * (terms / 6 + 1);
   const ir::Tensor vx = x.variance;
@@ -164,7 +164,15 @@ Uncertain Spread::sum_node(ir::NodeId id, std::span<const Uncertain> operands) c
     narrow.push_back(operand.value.converted(ir::DType::kF32));
   const ir::NumericContract contract = contract_of(hypothesis_, graph_, id);
   const ir::Tensor made = evaluate(graph_, id, narrow, contract, EvalContext{pool_, 0});
-  if (blocks) return {made.converted(ir::DType::kF64), result};
+  if (blocks) {
+    // Between the sum and one chain, since slices lose less to one side than a chain does.
+    const ir::Tensor chain = made.converted(ir::DType::kF64);
+    const ir::Tensor shift = map(chain, value, [](double one, double exact) {
+      return std::isfinite(one) && std::isfinite(exact) ? one - exact : 0;
+    });
+    return {map(chain, shift, [](double one, double d) { return one - d / 2; }),
+            map(result, shift, [](double local, double d) { return local + d * d / 12; })};
+  }
   // A transform spreads what is not finite over its tile.
   const ir::Tensor seen = map(value, made.converted(ir::DType::kF64),
                               [](double exact, double m) { return std::isfinite(m) ? exact : m; });

@@ -59,14 +59,16 @@ void within_bounds(const study::CertifyFamily& family, const study::CertifyVaria
       continue;
     }
     ++seen.bounds;
-    seen.used = std::max(seen.used, node.exact->bound->used);
+    // A known difference that passes through a relu is its own bound.
+    if (node.exact->bound->kind != runtime::compare::BoundKind::kPropagated)
+      seen.used = std::max(seen.used, node.exact->bound->used);
     CHECK_MESSAGE(node.exact->bound->used <= 1, what << " uses " << node.exact->bound->used);
   }
 }
 
 // Faults that no precision excuses: beyond the bound of every kind of kernels.
-constexpr const char* kPlain[] = {"one weight left at zero", "last k dropped", "channels swapped",
-                                  "wrong halo", "bias missing"};
+constexpr const char* kPlain[] = {"last k dropped", "channels swapped", "wrong halo",
+                                  "bias missing"};
 
 void faults_are_beyond(const study::CertifyFamily& family, const study::CertifyModel& model,
                        std::size_t& planted) {
@@ -124,6 +126,7 @@ TEST_SUITE("soak") {
         }
       CHECK(seen.bounds == seen.values);
       CHECK(planted > 0);
+      CHECK(seen.used > 1e-3);  // no bound is a thousand times what was seen
       MESSAGE(family.name << ": " << seen.bounds << " bounds, at most " << seen.used << " used, "
                           << planted << " faults beyond");
     }

@@ -77,6 +77,27 @@ TEST_CASE("lower: a source names exactly its parameters") {
     }
 }
 
+TEST_CASE("lower: nothing is declared that is not used, the column of a single channel's bias") {
+  // NVRTC warns of unused variables, and a warning fails every kernel test.
+  KernelCase test(ir::Algorithm::kImplicitGemm, "rsc.fma+bias.first", {32, 16, 16, 4, 2, 1});
+  for (const std::int64_t columns : {1, 7}) {
+    KernelCase one = test;
+    one.add(ir::Op::kConv2d, {one.input({1, 4, 6, 6}, ir::Layout::kNhwc),
+                              one.input({columns, 4, 3, 3}), one.input({columns})});
+    one.finish(ir::Layout::kNhwc);
+    const auto lowered = one.lower();
+    REQUIRE(lowered.ok());
+    const std::string& source = lowered->launches[0].source;
+    const std::size_t begin = source.find("Sums start with the bias"),
+                      end = source.find("#pragma unroll 1", begin);
+    REQUIRE(begin != std::string::npos);
+    REQUIRE(end != std::string::npos);
+    const bool declared =
+        source.substr(begin, end - begin).find("index_t column") != std::string::npos;
+    CHECK(declared == (columns > 1));
+  }
+}
+
 TEST_CASE("lower: offsets are 64 bits wide where an element lies beyond 2^31") {
   CHECK(!wide(conv({1, 64, 56, 56}, {64, 64, 3, 3}).lower()->launches[0]));
   CHECK(wide(conv({40, 64, 1000, 1000}, {8, 64, 3, 3}).lower()->launches[0]));  // input

