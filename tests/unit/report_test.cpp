@@ -1,6 +1,7 @@
 // The reports of a comparison, from a hand-made PairReport: text, JSON against
 // docs/schema/compare-1.json.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <fstream>
@@ -9,6 +10,7 @@
 
 #include "frontend/report/advice.h"
 #include "frontend/report/json.h"
+#include "frontend/report/schedules_report.h"
 #include "frontend/report/text.h"
 #include "tests/unit/report_schema.h"
 
@@ -230,4 +232,25 @@ TEST_CASE("only a pass that changed something is named as governing") {
   REQUIRE(groups.size() == 2);
   CHECK(groups[0].governed_by == std::vector<std::string>{"layout-channels-last"});
   CHECK(groups[1].governed_by.empty());
+}
+
+TEST_CASE("report: a long list of schedules shows where changes begin and every output") {
+  runtime::study::ScheduleReport report;
+  report.schedules = 5;
+  report.outputs_of = 2;
+  report.outputs_changed = 2;
+  for (int i = 0; i < 30; ++i) {
+    runtime::study::ScheduleChange change;
+    change.value = fmt::format("value{}", i);
+    change.begins_here = i == 0;
+    change.output = i == 20 || i == 29;
+    change.schedules = 4;
+    change.distinct = 4;
+    report.changed.push_back(change);
+  }
+  const std::string text = frontend::schedules_text(report, {});
+  for (const char* shown : {"value0 ", "value11 ", "value20 (output)", "value29 (output)",
+                            "16 more values", "schedules: 2 of 2 outputs can change"})
+    CHECK_MESSAGE(text.find(shown) != std::string::npos, shown);
+  CHECK(text.find("value12 ") == std::string::npos);
 }
