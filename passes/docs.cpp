@@ -58,6 +58,9 @@ std::string inductor_docs() {
     if (answer_of(knob) == InductorAnswer::kMapped)
       out += fmt::format("| {} | {} | {} | {} | {} |\n", code(knob.name), knob.fallback,
                          knob.effect, words(knob.on, knob.reason), words(knob.off, knob.reason));
+  for (const std::string& mode : mode_names())
+    if (const auto names = inductor_names_of("mode=" + mode); !names.empty())
+      out += fmt::format("\n`--mode {}`: {}\n", mode, joined(names));
   out +=
       "\nNo effect on a convolution:\n\n| setting | what it does | why it has none "
       "|\n|---|---|---|\n";

@@ -88,7 +88,8 @@ std::vector<std::string> inductor_names_of(std::string_view pass) {
   for (const InductorKnob& knob : kKnobs) {
     std::vector<std::string> words = words_of(knob.on);
     for (std::string& word : words_of(knob.off)) words.push_back(std::move(word));
-    if (std::ranges::any_of(words, [&](const std::string& w) { return pass_of(w) == pass; }))
+    if (std::ranges::any_of(words,
+                            [&](const std::string& w) { return w == pass || pass_of(w) == pass; }))
       names.emplace_back(knob.name);
   }
   return names;

@@ -26,7 +26,8 @@ enum class InductorAnswer : std::uint8_t { kMapped, kNoEffect, kNotHere };
 InductorAnswer answer_of(const InductorKnob& knob);
 std::string_view name_of(InductorAnswer answer);  // "mapped", "no-effect", "not-here"
 
-// Names of the knobs whose words switch the pass or set one of its options.
+// Names of the knobs whose words switch the pass or set one of its options; or, for "mode=MODE" and
+// "--deterministic", of those that have this word.
 std::vector<std::string> inductor_names_of(std::string_view pass);
 
 // One KEY=VALUE of a user.

@@ -22,12 +22,15 @@ using passes::InductorAnswer;
 using passes::InductorKnob;
 
 std::string inductor_text() {
-  Table passes({{"pass"}, {"settings of Inductor that govern it"}});
-  for (const passes::PassInfo& pass : passes::all_passes()) {
-    const std::vector<std::string> names = passes::inductor_names_of(pass.name);
-    if (!names.empty())
-      passes.add({std::string(pass.name), fmt::format("{}", fmt::join(names, ", "))});
-  }
+  Table passes({{"here"}, {"settings of Inductor that govern it"}});
+  const auto governed = [&](const std::string& what, std::string_view word) {
+    const std::vector<std::string> names = passes::inductor_names_of(word);
+    if (!names.empty()) passes.add({what, fmt::format("{}", fmt::join(names, ", "))});
+  };
+  for (const passes::PassInfo& pass : passes::all_passes())
+    governed(std::string(pass.name), pass.name);
+  for (const std::string& mode : passes::mode_names()) governed("--mode " + mode, "mode=" + mode);
+  governed("--deterministic", "--deterministic");
   Table mapped({{"setting"}, {"default"}, {"True is"}, {"False is"}}),
       other({{"setting"}, {"effect"}, {"why it sets nothing"}});
   for (const InductorKnob& knob : passes::inductor_knobs()) {

@@ -12,6 +12,7 @@
 #include "ir/support/hash.h"
 #include "runtime/study/compile.h"
 #include "runtime/study/compiled_arm.h"
+#include "runtime/study/tuning.h"
 
 namespace driftc::runtime::study {
 namespace {
@@ -41,6 +42,14 @@ class Audit {
   Audit(const ir::Graph& source, std::vector<NamedTensor> inputs, const PairSettings& settings,
         const Services& services)
       : source_(source), inputs_(std::move(inputs)), settings_(settings), services_(services) {
+    // What flips make the tuner learn is for the audit alone, not for the user's file.
+    if (settings_.selection.mode == passes::Mode::kMaxAutotune) {
+      Tuning own;
+      if (settings_.tuning) own = *settings_.tuning;
+      own.device = settings_.device.name;
+      own.added = {};
+      settings_.tuning = std::make_shared<Tuning>(std::move(own));
+    }
     for (const ir::Node& node : source.nodes()) names_.insert(source.value(node.result).name);
   }
 
@@ -183,7 +192,7 @@ class Audit {
 
   const ir::Graph& source_;
   const std::vector<NamedTensor> inputs_;
-  const PairSettings& settings_;
+  PairSettings settings_;
   const Services& services_;
   std::unordered_set<std::string> names_;  // of source values
   std::size_t step_ = 0, steps_ = 0;

@@ -3,6 +3,7 @@
 
 #include "frontend/report/audit_report.h"
 #include "runtime/study/knob_audit.h"
+#include "runtime/study/tuning.h"
 #include "tests/support/command_line.h"
 #include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
@@ -148,5 +149,27 @@ TEST_CASE("audit: the same for any number of threads, and as JSON in its schema"
     CHECK(r["effect"] == "bits");
     CHECK(r["max_ulp"] == 8);
     CHECK(r["hashes"]["bits"] != json["audit"]["hashes"]["bits"]);
+  }
+}
+
+TEST_SUITE("soak") {
+  // Flips change the problems, so candidates are compiled: too many kernels for every run.
+  TEST_CASE("audit: in max-autotune what flips make the tuner learn stays out of the user's file" *
+            doctest::skip()) {
+    if (!tests::kernels_available("audit")) return;
+    study::PairSettings s = tests::settings("max-autotune");
+    s.tuning = std::make_shared<study::Tuning>();
+    s.tuning->device = s.device.name;
+    int added = 0;
+    s.tuning->added = [&](study::TunedProblems&) -> Result<void> {
+      ++added;
+      return {};
+    };
+    const KnobAudit a = audit(tests::zoo("conv3x3"), s);
+    CHECK(a.repeatable);
+    CHECK(row(a, "choose-tiling.block").from == "tuned");
+    CHECK(row(a, "choose-tiling.block").to == "auto");
+    CHECK(added == 0);
+    CHECK(s.tuning->problems.empty());
   }
 }

@@ -78,7 +78,12 @@ TEST_CASE("inductor: settings become passes, options, a mode or a flag") {
         "fold-batchnorm.in=f32; ");
   CHECK(selected({"torch._inductor.config.force_layout_optimization=1"}, {.passes = "none"}) ==
         "layout-channels-last; layout-channels-last.force=on; ");
-  CHECK(selected({"TORCHINDUCTOR_MAX_AUTOTUNE=1"}).find("conv1x1-as-matmul") != std::string::npos);
+  const auto tuned = passes::parse_inductor({"TORCHINDUCTOR_MAX_AUTOTUNE=1"}).value();
+  passes::SelectionRequest request;
+  REQUIRE(passes::add_inductor(tuned, request).ok());
+  CHECK(request.mode == "max-autotune");
+  CHECK(selected({"max_autotune=1", "max_autotune_gemm=1"}) ==
+        selected({}, {.mode = "max-autotune"}));
   CHECK(selected({"fallback_by_default=True"}) == "; ; ");
   CHECK(passes::asks_for_deterministic(passes::parse_inductor({"deterministic=True"}).value()));
   CHECK(!passes::asks_for_deterministic(passes::parse_inductor({"deterministic=0"}).value()));
