@@ -75,8 +75,8 @@ std::string tuning_table(const std::vector<TunedKernelReport>& tuned, const std:
       }
     }
   }
-  std::string out =
-      fmt::format("\ntuned for {}: * is the choice, of the kernels that replay the fastest\n", device);
+  std::string out = fmt::format(
+      "\ntuned for {}: * is the choice, of the kernels that replay the fastest\n", device);
   out += table.render(style);
   if (order.size() > kernels)
     out += fmt::format("  {} more; driftc bench --mode max-autotune shows all\n",
