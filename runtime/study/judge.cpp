@@ -309,6 +309,7 @@ class Judge {
 
   // What tensor cores do to a sum they do to all of them. Where the same operands summed in f32 fit
   // but for a group of elements (a channel, a row), blocks are no excuse for that group.
+  static constexpr double kGroup = 0.5;  // standard deviations; truncation makes a third at most
   bool hides_a_group(std::size_t h, const std::vector<std::vector<Fit>>& fits) const {
     if (hypotheses_[h].arch.empty()) return false;
     PrecisionHypothesis chain = hypotheses_[h];
@@ -316,7 +317,11 @@ class Judge {
     for (std::size_t b = 0; b < h; ++b) {
       if (hypotheses_[b] != chain) continue;
       return std::ranges::any_of(fits[b], [](const Fit& f) {
-        return f.summary.beyond == 0 && !f.specials.accusing() && !f.structure.empty() &&
+        return f.summary.beyond == 0 && !f.specials.accusing() &&
+               std::ranges::any_of(f.structure,
+                                   [](const compare::Structure& found) {
+                                     return std::fabs(found.mean) > kGroup;
+                                   }) &&
                std::ranges::none_of(f.structure, [](const compare::Structure& found) {
                  return found.words.starts_with("a constant ");
                });
