@@ -11,7 +11,7 @@ namespace driftc::frontend {
 namespace {
 
 constexpr std::array kCertifyRows = {
-    OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 20"},
+    OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 10"},
     OptionRow{"--shapes", "N", "models, 1 to 6; default 6"},
     OptionRow{"--kernels", "TEXT",
               "only kinds of kernels with TEXT in their name, like 'winograd' or "

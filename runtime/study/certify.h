@@ -18,7 +18,7 @@
 namespace driftc::runtime::study {
 
 struct CertifySettings {
-  int seeds = 20;
+  int seeds = 10;
   int shapes = 6;                     // at most kCertifyShapes
   std::vector<std::string> families;  // parts of names or groups; empty: every family
   std::vector<std::string> faults;    // parts of names or levels; empty: every fault

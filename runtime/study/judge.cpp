@@ -252,9 +252,12 @@ class Judge {
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       if (graph_.value(wanted_[i]).type.dtype != ir::DType::kI64) observed.push_back(results[i]);
     for (std::size_t h = 0; known(h); ++h) {
-      // Units and algorithms of their own are asked for what no chain of sums explains.
-      const PrecisionHypothesis& next = hypotheses_[h];
-      if ((!next.arch.empty() || next.winograd != 0) && choose(fits).second) break;
+      // Units and algorithms of their own are asked for what no chain of sums explains, tensor
+      // cores after transforms, all of a kind.
+      const auto kind = [&](std::size_t i) {
+        return !hypotheses_[i].arch.empty() ? 2 : hypotheses_[i].winograd != 0 ? 1 : 0;
+      };
+      if (h > 0 && kind(h) != kind(h - 1) && choose(fits).second) break;
       // At a node all hypotheses are shown; a graph costs more, and nothing is asked once f32
       // explains it.
       if (h == 1 && !direct() && fits_statistically(fits[0])) break;
@@ -309,6 +312,7 @@ class Judge {
 
   // What tensor cores do to a sum they do to all of them. Where the same operands summed in f32 fit
   // but for a group of elements (a channel, a row), blocks are no excuse for that group.
+  static constexpr double kGroup = 0.5;  // standard deviations; truncation makes a third at most
   bool hides_a_group(std::size_t h, const std::vector<std::vector<Fit>>& fits) const {
     if (hypotheses_[h].arch.empty()) return false;
     PrecisionHypothesis chain = hypotheses_[h];
@@ -316,7 +320,11 @@ class Judge {
     for (std::size_t b = 0; b < h; ++b) {
       if (hypotheses_[b] != chain) continue;
       return std::ranges::any_of(fits[b], [](const Fit& f) {
-        return f.summary.beyond == 0 && !f.specials.accusing() && !f.structure.empty() &&
+        return f.summary.beyond == 0 && !f.specials.accusing() &&
+               std::ranges::any_of(f.structure,
+                                   [](const compare::Structure& found) {
+                                     return std::fabs(found.mean) > kGroup;
+                                   }) &&
                std::ranges::none_of(f.structure, [](const compare::Structure& found) {
                  return found.words.starts_with("a constant ");
                });
@@ -343,7 +351,6 @@ class Judge {
     // Where several fit, the data may hardly tell them apart (tf32 and f16 operands differ in ties
     // and subnormals only). A later one replaces an earlier one when the likelihood ratio exceeds
     // 1 / kFalseAlarm; under the earlier one that has at most the probability kFalseAlarm (Markov).
-    // Errors of blocks are correlated, so among tensor cores it has to be nearer by half, too.
     const auto surprise = [&](std::size_t h) {
       double sum = 0;
       for (const Fit& f : fits[h]) sum += f.surprise;
@@ -356,11 +363,8 @@ class Judge {
       if (distance(h) < distance(nearest)) nearest = h;
       if (!fits_statistically(fits[h])) continue;
       if (hides_a_group(h, fits)) continue;
-      const bool blocks = fitting && !hypotheses_[*fitting].arch.empty() &&
-                          !hypotheses_[h].arch.empty() &&
-                          hypotheses_[*fitting].operands != hypotheses_[h].operands;
-      if (!fitting || (overall(h) < overall(*fitting) / (blocks ? 1.5 : 1) &&
-                       surprise(*fitting) - surprise(h) > kDecisive))
+      if (!fitting ||
+          (overall(h) < overall(*fitting) && surprise(*fitting) - surprise(h) > kDecisive))
         fitting = h;
     }
     // The same operands summed in another way are no other precision.
