@@ -24,8 +24,9 @@ struct Outcome {
   int code = -1;
   std::string out, err;
 };
-// `command` is run by sh in the repository; `driftc` in it is the program, $TMP is `folder`. JSON on
-// stdout or in $TMP/*.json that names a schema of docs/schema is checked against it.
+// `command` is run by sh in the repository; `driftc` in it is the program, $TMP is `folder`. JSON
+// on stdout, or in a file that `command` names as --json $TMP/FILE, is checked against the schema
+// of docs/schema that it names.
 Outcome run_command(const std::string& command, const TemporaryFolder& folder);
 
 }  // namespace driftc::tests

@@ -64,7 +64,8 @@ Outcome run_command(const std::string& command, const TemporaryFolder& folder) {
                      read_file(capture.path() / "out"), read_file(capture.path() / "err")};
   check_schema(outcome.out, command);
   for (const auto& entry : fs::directory_iterator(folder.path()))
-    if (entry.path().extension() == ".json" && entry.is_regular_file())
+    if (entry.is_regular_file() &&
+        command.find("--json $TMP/" + entry.path().filename().string()) != std::string::npos)
       check_schema(read_file(entry.path()), command);
   return outcome;
 }
