@@ -53,7 +53,17 @@ std::string walk_name(const ir::ReductionOrder& order) {
   return text.substr(0, text.find('.'));
 }
 
+DeviceFunction within_function(const KernelBuilder& builder) {
+  return {"within",
+          fmt::format("// 0 <= v < extent in one comparison.\n"
+                      "__device__ __forceinline__ bool within(index_t v, index_t extent) {{\n"
+                      "  return ({0})v < ({0})extent;\n"
+                      "}}\n",
+                      builder.wide() ? "unsigned long long" : "unsigned")};
+}
+
 ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps) : problem_(p) {
+  builder.prelude({within_function(builder)});
   static constexpr const char* kStrides[] = {"xs_n", "xs_c", "xs_h", "xs_w"};
   // Which stride is 1 follows from the layout, never from the extents.
   const int unit = p.channels_last ? 1 : 3;
@@ -69,8 +79,14 @@ ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps) : 
   builder.integer("pad_h", p.pad_h);
   builder.integer("pad_w", p.pad_w);
   if (steps == Steps::kUnit) return;
-  if (p.kernel_h > 1) builder.integer("dilation_h", p.dilation_h);
-  if (p.kernel_w > 1) builder.integer("dilation_w", p.dilation_w);
+  if (p.kernel_h > 1) {
+    builder.integer("dilation_h", p.dilation_h);
+    builder.integer("row_step", p.dilation_h * p.x_strides[2]);
+  }
+  if (p.kernel_w > 1) {
+    builder.integer("dilation_w", p.dilation_w);
+    builder.integer("column_step", p.dilation_w * p.x_strides[3]);
+  }
 }
 
 std::string ConvCode::along(int axis, const std::string& index) const {
@@ -81,9 +97,8 @@ std::string ConvCode::along(int axis, const std::string& index) const {
 
 std::string ConvCode::tap_offset(const std::string& r, const std::string& s) const {
   std::string out;
-  if (problem_.kernel_h > 1) out = along(2, fmt::format("{} * dilation_h", r));
-  if (problem_.kernel_w > 1)
-    out += (out.empty() ? "" : " + ") + along(3, fmt::format("{} * dilation_w", s));
+  if (problem_.kernel_h > 1) out = fmt::format("{} * row_step", r);
+  if (problem_.kernel_w > 1) out += fmt::format("{}{} * column_step", out.empty() ? "" : " + ", s);
   return out.empty() ? "0" : out;
 }
 
@@ -91,7 +106,7 @@ std::string ConvCode::inside(const std::string& y0, const std::string& x0, const
                              const std::string& s) {
   const std::string y = r.empty() ? y0 : fmt::format("{} + {} * dilation_h", y0, r);
   const std::string x = s.empty() ? x0 : fmt::format("{} + {} * dilation_w", x0, s);
-  return fmt::format("{0} >= 0 && {0} < in_h && {1} >= 0 && {1} < in_w", y, x);
+  return fmt::format("within({}, in_h) && within({}, in_w)", y, x);
 }
 
 void ConvCode::declare_position(CudaWriter& w, const ir::ReductionOrder& order,

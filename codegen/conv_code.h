@@ -28,9 +28,14 @@ struct ConvProblem {
 // The walk of an order as names have it: "crs", "c16rs".
 std::string walk_name(const ir::ReductionOrder& order);
 
+// The function `within(v, extent)`, which the conditions of taps call.
+DeviceFunction within_function(const KernelBuilder& builder);
+
 // Declares the parameters of the input side: xs_n xs_c xs_h xs_w (1 written as literal by
-// stride_product), in_h in_w stride_* pad_* dilation_* channels. Unit steps: the algorithm has no
-// stride and no dilation, nor parameters for them.
+// stride_product), in_h in_w stride_* pad_* dilation_* channels, and row_step and column_step: by
+// how much taps are apart in x. They are parameters, so that all taps of a pixel have one address
+// plus what is the same for all threads. Unit steps: the algorithm has no stride and no dilation,
+// nor parameters for them.
 enum class Steps : std::uint8_t { kAny, kUnit };
 class ConvCode {
  public:

@@ -54,7 +54,10 @@ class KernelBuilder {
   void prelude(const std::vector<DeviceFunction>& functions);
   CudaWriter& body() { return body_; }
 
-  Launch finish(std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block) const;
+  // `at_most`: the bound on threads that the source names, for blocks of several sizes; 0: those of
+  // `block`.
+  Launch finish(std::array<std::uint32_t, 3> grid, std::array<std::uint32_t, 3> block,
+                std::uint32_t at_most = 0) const;
 
  private:
   std::string pointer(Argument::Kind kind, int index, std::string name, const std::string& type);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <numeric>
 
 namespace driftc::codegen {
@@ -30,15 +32,71 @@ void begin_elements(KernelBuilder& builder, std::int64_t elements) {
   w.line("if (i >= " + builder.integer("elements", elements) + ") return;");
 }
 
-void declare_place(CudaWriter& w, ir::Layout layout, const std::string& channel,
-                   const std::string& channels, const std::string& out_h,
-                   const std::string& out_w) {
+Launch finish_elements(KernelBuilder& builder, std::int64_t elements) {
+  return builder.finish({static_cast<std::uint32_t>(ceil_div(elements, kElementThreads)), 1, 1},
+                        {kElementThreads, 1, 1});
+}
+
+namespace {
+
+constexpr std::int64_t kWarp = 32;  // no block is smaller
+
+// Blocks of planes [H,W]: rows of 16 or 32 threads (fewer for narrower images), whichever leaves
+// fewer without work, and as many rows as share the height evenly.
+Places plane_blocks(std::int64_t planes, std::int64_t h, std::int64_t w, int lines) {
+  std::int64_t x = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(w)));
+  if (x >= 32) x = ceil_div(w, 16) * 16 < ceil_div(w, 32) * 32 ? 16 : 32;
+  const std::int64_t most = kElementThreads / x * lines, tiles = ceil_div(h, most);
+  const std::int64_t y = std::max(ceil_div(ceil_div(h, tiles), lines), ceil_div(kWarp, x));
+  auto blocks = [](std::int64_t n, std::int64_t each) {
+    return static_cast<std::uint32_t>(
+        std::min<std::int64_t>(ceil_div(n, each), std::numeric_limits<std::int32_t>::max()));
+  };
+  return {{blocks(w, x), blocks(h, y * lines), blocks(planes, 1)},
+          {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), 1},
+          lines,
+          y};
+}
+
+}  // namespace
+
+Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
+                    const std::string& channel, const std::string& channels,
+                    const std::string& out_h, const std::string& out_w, int lines) {
+  constexpr std::uint32_t kMaxGrid = 65535;  // blocks along y and z
+  constexpr std::int64_t kTall = 32;
+  CudaWriter& w = builder.body();
+  const std::int64_t planes = result.shape[0] * result.shape[1];
+  if (result.shape[2] < kTall) lines = 1;
+  const Places places = plane_blocks(planes, result.shape[2], result.shape[3], lines);
+  if (result.layout == ir::Layout::kNchw && places.grid[1] <= kMaxGrid &&
+      places.grid[2] <= kMaxGrid) {
+    w.line("const index_t out_x = (index_t)blockIdx.x * blockDim.x + threadIdx.x;");
+    if (lines > 1) {
+      w.line(fmt::format("// {} lines a thread, blockDim.y apart.", lines));
+      w.line(fmt::format(
+          "const index_t out_y = (index_t)blockIdx.y * blockDim.y * {} + threadIdx.y;", lines));
+      w.line(fmt::format("if (out_x >= {}) return;", out_w));
+    } else {
+      w.line("const index_t out_y = (index_t)blockIdx.y * blockDim.y + threadIdx.y;");
+      w.line(fmt::format("if (out_x >= {} || out_y >= {}) return;", out_w, out_h));
+    }
+    w.line(fmt::format(
+        "const index_t plane = blockIdx.z, image = plane / {0}, {1} = plane - image * {0};",
+        channels, channel));
+    w.line(fmt::format("const index_t {} = (plane * {} + out_y) * {} + out_x;",
+                       lines > 1 ? "first" : "i", out_h, out_w));
+    if (lines > 1) builder.integer("out_step", places.lines_apart * result.shape[3]);
+    return places;
+  }
+  const std::int64_t elements = result.shape.elements();
+  begin_elements(builder, elements);
   const auto peel = [&](const std::string& name, const char* from, const std::string& extent,
                         const char* rest) {
     w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
                        name));
   };
-  if (layout == ir::Layout::kNhwc) {
+  if (result.layout == ir::Layout::kNhwc) {
     peel(channel, "i", channels, "pixel");
     peel("out_x", "pixel", out_w, "line");
     peel("out_y", "line", out_h, "image");
@@ -47,10 +105,31 @@ void declare_place(CudaWriter& w, ir::Layout layout, const std::string& channel,
     peel("out_y", "line", out_h, "plane");
     peel(channel, "plane", channels, "image");
   }
+  return {{static_cast<std::uint32_t>(ceil_div(elements, kElementThreads)), 1, 1},
+          {kElementThreads, 1, 1}};
 }
-Launch finish_elements(KernelBuilder& builder, std::int64_t elements) {
-  return builder.finish({static_cast<std::uint32_t>(ceil_div(elements, kElementThreads)), 1, 1},
-                        {kElementThreads, 1, 1});
+void each_line(CudaWriter& w, const Places& places, const std::function<void()>& body) {
+  if (places.lines == 1) return body();
+  w.line("#pragma unroll");
+  w.loop(fmt::format("for (int e = 0; e < {}; ++e)", places.lines), body);
+}
+void each_element(KernelBuilder& builder, const Places& places, const std::string& out_h,
+                  const std::function<void()>& body) {
+  CudaWriter& w = builder.body();
+  each_line(w, places, [&] {
+    if (places.lines == 1) return body();
+    w.line("const index_t i = first + e * out_step;");
+    w.loop(fmt::format("if (out_y + e * (index_t)blockDim.y < {})", out_h), body);
+  });
+}
+std::string of_line(const Places& places, const std::string& name) {
+  return places.lines == 1 ? name : name + "[e]";
+}
+std::string declaration(const Places& places, const std::string& name) {
+  return places.lines == 1 ? name : fmt::format("{}[{}]", name, places.lines);
+}
+Launch finish_places(KernelBuilder& builder, const Places& places) {
+  return builder.finish(places.grid, places.block, kElementThreads);
 }
 
 namespace {

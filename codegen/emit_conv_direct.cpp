@@ -3,6 +3,8 @@
 // problems.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "codegen/conv_code.h"
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
@@ -19,7 +21,6 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   DRIFTC_TRY(problem, ConvProblem::of(context, *conv));
   DRIFTC_TRY(stage, OutputStage::plan(context, *conv));
   DRIFTC_TRY(prelude, sum_prelude(contract));
-  const std::int64_t elements = context.result.shape.elements();
   const std::int64_t kh = problem.kernel_h, kw = problem.kernel_w;
 
   ir::ReductionOrder walk;
@@ -44,7 +45,6 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
                        : "Taps outside the image read +0 and are multiplied like the others.\n");
   const std::string in = builder.operand(problem.input), weights = builder.prepared(0, "weights"),
                     out = builder.result();
-  begin_elements(builder, elements);
   builder.integer("columns", problem.columns);
   builder.integer("all_columns", problem.columns * problem.groups);
   builder.integer("matrix_row", padded_columns(problem.columns * problem.groups));
@@ -53,32 +53,48 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   ConvCode code(builder, problem);
   stage.declare(builder);
   CudaWriter& w = builder.body();
-  declare_place(w, context.result.layout, "k", "all_columns", "out_h", "out_w");
+  // Several lines a thread share its weights, its columns and the work on its index.
+  const int lines = kh * kw <= 9 && !stage.starts_with_bias() ? 4 : 1;
+  const Places places =
+      begin_places(builder, context.result, "k", "all_columns", "out_h", "out_w", lines);
   w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
   w.line(fmt::format("const index_t base = {} + {} + {} + {};", code.along(0, "image"),
                      code.along(1, "(k / columns * channels)"), code.along(2, "y0"),
                      code.along(3, "x0")));
+  std::string y = "y0", at = "base";
+  if (places.lines > 1) {
+    const std::int64_t step = places.lines_apart * problem.stride_h;
+    y += " + e * " + builder.integer("line_step", step);
+    at += " + e * " + builder.integer("x_line_step", step * problem.x_strides[2]);
+  }
   std::vector<std::vector<std::int64_t>> views;
   for (std::size_t a = 0; a < stage.accesses().size(); ++a)
     views.push_back(stage.strides(context, a));
-  ElementOffsets offsets(builder, context.result, views);
-  auto offset = [&](std::size_t a) { return offsets(a); };
-  w.line("Sum acc;");
-  w.line(fmt::format("start(acc, {});",
-                     stage.starts_with_bias() ? stage.emit_bias(builder, offset) : "0.0f"));
+  std::optional<ElementOffsets> offsets;
+  if (places.lines == 1) offsets.emplace(builder, context.result, views);
+  auto offset = [&](std::size_t a) { return (*offsets)(a); };
+  const std::string acc = of_line(places, "acc");
+  w.line(fmt::format("Sum {};", declaration(places, "acc")));
+  each_line(w, places, [&] {
+    w.line(fmt::format("start({}, {});", acc,
+                       stage.starts_with_bias() ? stage.emit_bias(builder, offset) : "0.0f"));
+  });
 
   // Row p of the prepared weights belongs to position p of the walk.
   const std::string r = kh > 1 ? "r" : "", s = kw > 1 ? "s" : "";
   w.line("const float* w = weights + k;");
   auto tap = [&](const std::string& channel) {
     const std::string load =
-        fmt::format("{}[base + {} + {}]", in, code.along(1, channel), code.tap_offset("r", "s"));
-    w.line(fmt::format("const bool inside = {};", ConvCode::inside("y0", "x0", r, s)));
-    if (order.skip) {
-      w.line(fmt::format("if (inside) add_product(acc, operand({}), operand(*w));", load));
-    } else {
-      w.line(fmt::format("add_product(acc, operand(inside ? {} : 0.0f), operand(*w));", load));
-    }
+        fmt::format("{}[{} + {} + {}]", in, at, code.along(1, channel), code.tap_offset("r", "s"));
+    each_line(w, places, [&] {
+      w.line(fmt::format("const bool inside = {};", ConvCode::inside(y, "x0", r, s)));
+      if (order.skip) {
+        w.line(fmt::format("if (inside) add_product({}, operand({}), operand(*w));", acc, load));
+      } else {
+        w.line(
+            fmt::format("add_product({}, operand(inside ? {} : 0.0f), operand(*w));", acc, load));
+      }
+    });
     w.line("w += matrix_row;");
   };
   const char* unroll = kh * kw <= 25 ? "#pragma unroll" : "#pragma unroll 1";
@@ -113,10 +129,13 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
     });
     w.close();
   }
-  const std::string value = stage.emit(builder, w, offset, "acc.value");
-  w.line(fmt::format("{}[i] = {};", out, value));
+  each_element(builder, places, "out_h", [&] {
+    if (!offsets) offsets.emplace(builder, context.result, views);
+    const std::string value = stage.emit(builder, w, offset, acc + ".value");
+    w.line(fmt::format("{}[i] = {};", out, value));
+  });
   LoweredKernel lowered;
-  lowered.launches.push_back(finish_elements(builder, elements));
+  lowered.launches.push_back(finish_places(builder, places));
   lowered.preparations.push_back(walk_major(
       problem.weight, context.operands[static_cast<std::size_t>(problem.weight)].shape, order));
   return lowered;

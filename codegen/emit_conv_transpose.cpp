@@ -24,7 +24,7 @@ Result<LoweredKernel> emit_conv_transpose(const KernelContext& context) {
   const ir::TensorType& x = context.operands[static_cast<std::size_t>(input)];
   const ir::TensorType& filter = context.operands[static_cast<std::size_t>(weight)];
   const std::int64_t kh = filter.shape[2], kw = filter.shape[3];
-  const std::int64_t groups = conv->integer("groups"), elements = context.result.shape.elements();
+  const std::int64_t groups = conv->integer("groups");
 
   ir::ReductionOrder walk;
   walk.walk = order.walk;
@@ -44,7 +44,6 @@ Result<LoweredKernel> emit_conv_transpose(const KernelContext& context) {
                  : "Positions without an input read +0 and are multiplied like the others.\n");
   const std::string in = builder.operand(input),
                     weights = builder.operand(weight, "float", "weights"), out = builder.result();
-  begin_elements(builder, elements);
   builder.integer("columns", filter.shape[1]);
   builder.integer("all_columns", filter.shape[1] * groups);
   builder.integer("channels", filter.shape[0] / groups);
@@ -66,7 +65,7 @@ Result<LoweredKernel> emit_conv_transpose(const KernelContext& context) {
   }
   stage.declare(builder);
   CudaWriter& w = builder.body();
-  declare_place(w, context.result.layout, "k", "all_columns", "out_h", "out_w");
+  const Places places = begin_places(builder, context.result, "k", "all_columns", "out_h", "out_w");
   w.line("const index_t group = k / columns, first = group * channels;");
   w.line("const index_t base = image * xs_n + first * xs_c;");
   w.line("const float* filter = weights + first * ws_n + (k - group * columns) * ws_c;");
@@ -118,7 +117,7 @@ Result<LoweredKernel> emit_conv_transpose(const KernelContext& context) {
   const std::string value = stage.emit(builder, w, offset, "acc.value");
   w.line(fmt::format("{}[i] = {};", out, value));
   LoweredKernel lowered;
-  lowered.launches.push_back(finish_elements(builder, elements));
+  lowered.launches.push_back(finish_places(builder, places));
   return lowered;
 }
 

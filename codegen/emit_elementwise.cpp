@@ -11,24 +11,46 @@ Result<LoweredKernel> emit_elementwise(const KernelContext& context) {
   DRIFTC_TRY(pointwise, Pointwise::plan(context.body(), context.kernel.contract, std::nullopt));
   const std::int64_t elements = context.result.shape.elements();
   KernelBuilder builder("elementwise_" + pointwise.label().substr(0, 48), context.wide());
-  builder.describe(
-      "One output element per thread, neighbours in storage order. Every operation is rounded on "
-      "its own:\n"
-      "the _rn forms are never fused, so the bits are those of one kernel per operation.\n");
+  // Large tensors: four elements a thread, so that index and launch cost a quarter.
+  constexpr std::int64_t kLarge = 1 << 18;
+  const int each = elements >= kLarge ? 4 : 1;
+  builder.describe(fmt::format(
+      "{} a thread, neighbours in storage order. Every operation is rounded on its own:\n"
+      "the _rn forms are never fused, so the bits are those of one kernel per operation.\n",
+      each == 1 ? "One output element" : fmt::format("{} output elements", each)));
   const std::string out = builder.result();
-  begin_elements(builder, elements);
+  CudaWriter& w = builder.body();
+  if (each == 1) begin_elements(builder, elements);
   std::vector<std::vector<std::int64_t>> views;
   for (const Access& a : pointwise.accesses())
     views.push_back(access_strides(a, context.operands[static_cast<std::size_t>(a.operand)],
                                    context.result.shape));
-  pointwise.declare(builder);
-  ElementOffsets offsets(builder, context.result, views);
-  CudaWriter& w = builder.body();
-  const std::string value = pointwise.emit(
-      builder, w, [&](std::size_t a) { return offsets(a); }, "");
-  w.line(fmt::format("{}[i] = {};", out, value));
+  auto element = [&] {
+    ElementOffsets offsets(builder, context.result, views);
+    const std::string value = pointwise.emit(
+        builder, w, [&](std::size_t a) { return offsets(a); }, "");
+    w.line(fmt::format("{}[i] = {};", out, value));
+  };
   LoweredKernel lowered;
-  lowered.launches.push_back(finish_elements(builder, elements));
+  if (each == 1) {
+    pointwise.declare(builder);
+    element();
+    lowered.launches.push_back(finish_elements(builder, elements));
+    return lowered;
+  }
+  builder.integer("elements", elements);
+  pointwise.declare(builder);
+  w.line(fmt::format("const index_t first = (index_t)blockIdx.x * {} + threadIdx.x;",
+                     each * kElementThreads));
+  w.line("#pragma unroll");
+  w.loop(fmt::format("for (int e = 0; e < {}; ++e)", each), [&] {
+    w.line(fmt::format("const index_t i = first + e * {};", kElementThreads));
+    w.line("if (i >= elements) break;");
+    element();
+  });
+  lowered.launches.push_back(builder.finish(
+      {static_cast<std::uint32_t>(ceil_div(elements, each * std::int64_t{kElementThreads})), 1, 1},
+      {kElementThreads, 1, 1}));
   return lowered;
 }
 

@@ -1,6 +1,7 @@
 // Windowed pooling: one thread per output element, the window's taps row by row.
 #include <fmt/format.h>
 
+#include "codegen/conv_code.h"
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
 #include "codegen/output_stage.h"
@@ -28,7 +29,6 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
   const auto strides = ir::storage_strides(x.shape, x.layout);
   const std::int64_t kh = node->ints("kernel")[0], kw = node->ints("kernel")[1];
   const auto& pad = node->ints("pad");
-  const std::int64_t elements = context.result.shape.elements();
   DRIFTC_TRY(pointwise, Pointwise::plan(context.body(), context.kernel.contract, node->result));
 
   std::string entry = fmt::format("{}_{}x{}", mean ? "avg_pool" : "max_pool", kh, kw);
@@ -48,8 +48,13 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
     builder.describe(
         "Maximum over a window, one output element per thread. A NaN in the window wins.\n");
   }
+  builder.prelude({within_function(builder),
+                   {"larger",
+                    "// The later one where both are NaN, the earlier one where they are equal.\n"
+                    "__device__ __forceinline__ float larger(float best, float v) {\n"
+                    "  return v > best || v != v ? v : best;\n"
+                    "}\n"}});
   const std::string in = builder.operand(operand), out = builder.result();
-  begin_elements(builder, elements);
 
   // Views: the operand along the result's axes n and c only; then the epilogue's operands.
   CudaWriter& w = builder.body();
@@ -61,7 +66,9 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
   const std::string channels = builder.integer("channels", context.result.shape[1]);
   const std::string out_h = builder.integer("out_h", context.result.shape[2]);
   const std::string out_w = builder.integer("out_w", context.result.shape[3]);
-  declare_place(w, context.result.layout, "channel", channels, out_h, out_w);
+  // Several lines a thread share the work on its index.
+  const Places places = begin_places(builder, context.result, "channel", channels, out_h, out_w,
+                                     kh * kw <= 9 ? 4 : 1);
   const bool x_last = x.layout == ir::Layout::kNhwc;
   auto stride = [&](const char* name, std::size_t axis) -> std::string {
     if (axis == (x_last ? 1u : 3u)) return "";
@@ -75,67 +82,89 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
       "const index_t y0 = out_y * {} - {}, x0 = out_x * {} - {};",
       builder.integer("stride_h", node->ints("stride")[0]), builder.integer("pad_h", pad[0]),
       builder.integer("stride_w", node->ints("stride")[1]), builder.integer("pad_w", pad[1])));
-  w.line(fmt::format("const index_t base = image{} + channel{};", xs_n, xs_c));
+  w.line(fmt::format("const index_t base = image{} + channel{} + y0{} + x0{};", xs_n, xs_c, xs_h,
+                     xs_w));
   std::string dilation_h, dilation_w;
+  // All taps have one address plus what is the same for all threads.
+  const bool dilated = !mean;
+  const std::string row_step =
+      builder.integer("row_step", strides[2] * (dilated ? node->ints("dilation")[0] : 1));
+  const std::string column_step =
+      builder.integer("column_step", strides[3] * (dilated ? node->ints("dilation")[1] : 1));
   if (!mean) {
     dilation_h = " * " + builder.integer("dilation_h", node->ints("dilation")[0]);
     dilation_w = " * " + builder.integer("dilation_w", node->ints("dilation")[1]);
-    w.line("float best = __uint_as_float(0xff800000u);  // -inf");
-  } else {
-    w.line("Sum window;");
-    w.line("start(window, 0.0f);");
+    w.line("const float lowest = __uint_as_float(0xff800000u);  // -inf");
   }
+  const std::string total = of_line(places, mean ? "window" : "best");
+  std::string first_y = "y0", first_at = "base";
+  if (places.lines > 1) {
+    const std::int64_t step = places.lines_apart * node->ints("stride")[0];
+    first_y += " + e * " + builder.integer("line_step", step);
+    first_at += " + e * " + builder.integer("x_line_step", step * strides[2]);
+  }
+  w.line(
+      fmt::format("{} {};", mean ? "Sum" : "float", declaration(places, mean ? "window" : "best")));
   // Small windows are unrolled; a large one is a loop.
-  w.line(kh * kw <= 64 ? "#pragma unroll" : "#pragma unroll 1");
-  w.open(fmt::format("for (int r = 0; r < {}; ++r)", kh));
-  w.line(fmt::format("const index_t y = y0 + r{};", dilation_h));
-  w.line(kh * kw <= 64 ? "#pragma unroll" : "#pragma unroll 1");
-  w.open(fmt::format("for (int s = 0; s < {}; ++s)", kw));
-  w.line(fmt::format("const index_t x = x0 + s{};", dilation_w));
-  w.line("const bool inside = y >= 0 && y < in_h && x >= 0 && x < in_w;");
-  const std::string load = fmt::format("{}[base + y{} + x{}]", in, xs_h, xs_w);
-  if (mean) {
-    w.line(fmt::format("add_value(window, inside ? {} : 0.0f);", load));
-  } else {
-    w.open("if (inside)");
-    w.line(fmt::format("const float v = {};", load));
-    w.line("best = v > best || v != v ? v : best;");
-    w.close();
-  }
-  w.close();
-  w.close();
-  std::string value = "best";
-  if (mean) {
-    // count_include_pad counts the declared padding, never what ceil_mode adds beyond it.
-    const bool with_pad = node->integer("count_include_pad") != 0;
-    w.comment(with_pad ? "Positions counted: image and padding."
-                       : "Positions counted: those in the image.");
-    std::string low = "0", high_h = "in_h", high_w = "in_w";
-    if (with_pad) {
-      high_h = builder.integer("padded_h", x.shape[2] + pad[2]);
-      high_w = builder.integer("padded_w", x.shape[3] + pad[3]);
+  const char* unroll = kh * kw <= 64 ? "#pragma unroll" : "#pragma unroll 1";
+  each_line(w, places, [&] {
+    w.line(mean ? fmt::format("start({}, 0.0f);", total) : fmt::format("{} = lowest;", total));
+    w.line(unroll);
+    w.open(fmt::format("for (int r = 0; r < {}; ++r)", kh));
+    w.line(fmt::format("const index_t y = {} + r{};", first_y, dilation_h));
+    w.line("const bool row = within(y, in_h);");
+    // Which maximum wins does not depend on how a window is cut into rows.
+    if (!mean) w.line("float most = lowest;");
+    w.line(unroll);
+    w.open(fmt::format("for (int s = 0; s < {}; ++s)", kw));
+    w.line(fmt::format("const index_t x = x0 + s{};", dilation_w));
+    w.line("const bool inside = row && within(x, in_w);");
+    const std::string load =
+        fmt::format("{}[{} + r * {} + s * {}]", in, first_at, row_step, column_step);
+    if (mean) {
+      w.line(fmt::format("add_value({}, inside ? {} : 0.0f);", total, load));
+    } else {
+      w.line(fmt::format("most = larger(most, inside ? {} : lowest);", load));
     }
-    auto span = [&](const std::string& name, const std::string& first, std::int64_t k,
-                    const std::string& high) {
-      w.line(fmt::format("const index_t {0}_end = {1} + {2} < {3} ? {1} + {2} : {3};", name, first,
-                         k, high));
-      w.line(with_pad
-                 ? fmt::format("const index_t {0} = {0}_end - {1};", name, first)
-                 : fmt::format("const index_t {0} = {0}_end - ({1} > 0 ? {1} : 0);", name, first));
-    };
-    span("lines", "y0", kh, high_h);
-    span("places", "x0", kw, high_w);
-    w.line(
-        "const float mean = __fdiv_rn(rounded(window.value), __int2float_rn((int)(lines * "
-        "places)));");
-    value = "mean";
-  }
-  ElementOffsets offsets(builder, context.result, views);
-  const std::string stored = pointwise.emit(
-      builder, w, [&](std::size_t a) { return offsets(a); }, value);
-  w.line(fmt::format("{}[i] = {};", out, stored));
+    w.close();
+    if (!mean) w.line(fmt::format("{0} = larger({0}, most);", total));
+    w.close();
+  });
+  each_element(builder, places, out_h, [&] {
+    std::string value = total;
+    if (mean) {
+      // count_include_pad counts the declared padding, never what ceil_mode adds beyond it.
+      const bool with_pad = node->integer("count_include_pad") != 0;
+      w.comment(with_pad ? "Positions counted: image and padding."
+                         : "Positions counted: those in the image.");
+      std::string low = "0", high_h = "in_h", high_w = "in_w";
+      if (with_pad) {
+        high_h = builder.integer("padded_h", x.shape[2] + pad[2]);
+        high_w = builder.integer("padded_w", x.shape[3] + pad[3]);
+      }
+      auto span = [&](const std::string& name, const std::string& first, std::int64_t k,
+                      const std::string& high) {
+        w.line(fmt::format("const index_t {0}_end = {1} + {2} < {3} ? {1} + {2} : {3};", name,
+                           first, k, high));
+        w.line(with_pad ? fmt::format("const index_t {0} = {0}_end - {1};", name, first)
+                        : fmt::format("const index_t {0} = {0}_end - ({1} > 0 ? {1} : 0);", name,
+                                      first));
+      };
+      span("lines", places.lines == 1 ? first_y : "(" + first_y + ")", kh, high_h);
+      span("places", "x0", kw, high_w);
+      w.line(fmt::format(
+          "const float mean = __fdiv_rn(rounded({}.value), __int2float_rn((int)(lines * "
+          "places)));",
+          total));
+      value = "mean";
+    }
+    ElementOffsets offsets(builder, context.result, views);
+    const std::string stored = pointwise.emit(
+        builder, w, [&](std::size_t a) { return offsets(a); }, value);
+    w.line(fmt::format("{}[i] = {};", out, stored));
+  });
   LoweredKernel lowered;
-  lowered.launches.push_back(finish_elements(builder, elements));
+  lowered.launches.push_back(finish_places(builder, places));
   return lowered;
 }
 

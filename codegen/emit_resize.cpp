@@ -52,19 +52,17 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
     return internal_error("a resize kernel's body is one resize of an f32 operand");
   const ir::TensorType& x = context.operands[static_cast<std::size_t>(operand)];
   const bool nearest = node.word("mode") == "nearest";
-  const std::int64_t elements = context.result.shape.elements();
   KernelBuilder builder(fmt::format("resize_{}_{}", node.word("mode"), node.word("coordinates")),
                         context.wide());
   builder.describe(
       nearest ? "Nearest neighbour: one output element per thread.\n"
               : "Linear interpolation along columns, then rows: one output element per thread.\n");
   const std::string in = builder.operand(operand), out = builder.result();
-  begin_elements(builder, elements);
   CudaWriter& w = builder.body();
   const std::string channels = builder.integer("channels", context.result.shape[1]);
   const std::string out_h = builder.integer("out_h", context.result.shape[2]);
   const std::string out_w = builder.integer("out_w", context.result.shape[3]);
-  declare_place(w, context.result.layout, "channel", channels, out_h, out_w);
+  const Places places = begin_places(builder, context.result, "channel", channels, out_h, out_w);
   const std::string in_h = builder.integer("in_h", x.shape[2]),
                     in_w = builder.integer("in_w", x.shape[3]);
   const auto aligned = [&](const char* scale, std::size_t axis) {
@@ -114,7 +112,7 @@ Result<LoweredKernel> emit_resize(const KernelContext& context) {
                        rounded_to(store, "__fadd_rn(__fmul_rn(vy, t0), __fmul_rn(wy, t1))")));
   }
   LoweredKernel lowered;
-  lowered.launches.push_back(finish_elements(builder, elements));
+  lowered.launches.push_back(finish_places(builder, places));
   return lowered;
 }
 

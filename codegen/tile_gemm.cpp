@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "codegen/element_kernel.h"
@@ -123,14 +124,16 @@ void TileKernel::declare_slice(const std::string& positions) {
       fmt::format("const index_t end = begin + {0} < {1} ? begin + {0} : {1};", length, positions));
 }
 
-std::string TileKernel::view_offset(std::size_t view) {
-  // A view laid out like the result shares its offset.
-  if (view != 0) {
-    bool same = output_.column_strides[view] == output_.column_strides[0];
-    for (const Axis& a : output_.row_axes) same = same && a.strides[view] == a.strides[0];
-    for (const Axis& a : output_.batch_axes) same = same && a.strides[view] == a.strides[0];
-    if (same) return "at";
-  }
+// A view laid out like the result shares its offset.
+bool TileKernel::shares_offset(std::size_t view) const {
+  bool same = output_.column_strides[view] == output_.column_strides[0];
+  for (const Axis& a : output_.row_axes) same = same && a.strides[view] == a.strides[0];
+  for (const Axis& a : output_.batch_axes) same = same && a.strides[view] == a.strides[0];
+  return same;
+}
+
+std::string TileKernel::view_offset(std::size_t view, const std::string& column) {
+  if (view != 0 && shares_offset(view)) return "at";
   std::string out = batch_ ? batch_->offset(view, "batch") : "0";
   auto append = [&](const std::string& term) {
     if (term == "0") return;
@@ -138,11 +141,11 @@ std::string TileKernel::view_offset(std::size_t view) {
   };
   append(rows_.offset(view, "m"));
   const std::int64_t stride = output_.column_strides[view];
-  if (stride == 1) append("column");
+  if (stride == 1) append(column);
   if (stride != 0 && stride != 1) {
     if (column_names_[view].empty())
       column_names_[view] = builder_.integer(fmt::format("column_s{}", view), stride);
-    append("column * " + column_names_[view]);
+    append(column + " * " + column_names_[view]);
   }
   return out;
 }
@@ -155,12 +158,27 @@ void TileKernel::for_each_output(const std::vector<std::size_t>& views, bool dec
   w.line(fmt::format("const index_t m = m0 + {};", own_row()));
   w.line("if (m >= rows) continue;");
   rows_.declare_coordinates(w, "m", views);
+  // A thread's outputs of a row are apart by what is the same for all threads.
+  const std::int64_t stride = output_.column_strides[0];
+  const bool steps = declare_at && tile_.word_operands == 0 && stride != 0;
+  if (steps) {
+    w.line("const index_t own = column0 + n0 + n_thread;");
+    w.line(fmt::format("const index_t first = {};", view_offset(0, "own")));
+    if (output_step_.empty())
+      output_step_ = stride == 1 ? std::to_string(tile_.n_threads())
+                                 : builder_.integer("output_step", tile_.n_threads() * stride);
+  }
   w.line("#pragma unroll");
   w.open(fmt::format("for (int j = 0; j < {}; ++j)", tile_.thread_n));
   w.line(fmt::format("const index_t n = n0 + {};", own_column()));
   w.line("if (n >= columns) continue;");
-  if (declare_column) w.line("const index_t column = column0 + n;");
-  if (declare_at) w.line(fmt::format("const index_t at = {};  // of the result", view_offset(0)));
+  const bool by_column = std::any_of(views.begin(), views.end(), [&](std::size_t v) {
+    return v != 0 && output_.column_strides[v] != 0 && !shares_offset(v);
+  });
+  if (declare_column && (!steps || by_column)) w.line("const index_t column = column0 + n;");
+  if (declare_at)
+    w.line(fmt::format("const index_t at = {};  // of the result",
+                       steps ? "first + j * " + output_step_ : view_offset(0, "column")));
   body();
   w.close();
   w.close();
@@ -179,14 +197,14 @@ void TileKernel::start_sums() {
                       : "Sums start with the bias.");
   if (split_.on) w.open("if (blockIdx.z == 0)");
   const std::size_t view = stage_.bias_access() + 1;
-  const std::string offset = view_offset(view);
+  const std::string offset = view_offset(view, "column");
   // The bias of a single output channel is at 0.
   const bool by_column = offset == "at" || offset.find("column") != std::string::npos;
   for_each_output(
       {view}, offset == "at",
       [&] {
         w.line(fmt::format("start(acc[i][j], {});", stage_.emit_bias(builder_, [&](std::size_t a) {
-          return view_offset(a + 1);
+          return view_offset(a + 1, "column");
         })));
       },
       by_column);
@@ -220,7 +238,7 @@ void TileKernel::multiply(const std::string& lo, const std::string& hi) {
   w.line("#pragma unroll");
   w.loop(fmt::format("for (int kk = 0; kk < {}; ++kk)", tile_.k), one);
   w.otherwise();
-  w.line("#pragma unroll 1");
+  w.line("#pragma unroll 4");
   w.loop(fmt::format("for (int kk = {}; kk < {}; ++kk)", lo.empty() ? "0" : lo, hi), one);
   w.close();
   w.line("__syncthreads();");
@@ -278,7 +296,8 @@ void TileKernel::store() {
   const std::string out = builder_.result();
   for_each_output(views, true, [&] {
     const std::string value = stage_.emit(
-        builder_, w, [&](std::size_t a) { return view_offset(a + 1); }, "acc[i][j].value");
+        builder_, w, [&](std::size_t a) { return view_offset(a + 1, "column"); },
+        "acc[i][j].value");
     w.line(fmt::format("{}[at] = {};", out, value));
   });
 }

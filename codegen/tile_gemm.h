@@ -110,7 +110,8 @@ class TileKernel {
   // asked for, `column`, the output channel, unless the body has no use for it.
   void for_each_output(const std::vector<std::size_t>& views, bool declare_at,
                        const std::function<void()>& body, bool declare_column = true);
-  std::string view_offset(std::size_t view);
+  bool shares_offset(std::size_t view) const;
+  std::string view_offset(std::size_t view, const std::string& column);
   void begin_mma();
   // Row i and column j of the thread's outputs, counted from the block's first.
   std::string own_row() const;
@@ -126,6 +127,7 @@ class TileKernel {
   std::optional<IndexCode> batch_;
   IndexCode rows_;
   std::vector<std::string> column_names_;
+  std::string output_step_;  // of the result, from a thread's column to its next
 };
 
 // Visits rows x lanes elements with all threads of a block, lanes innermost: declares `row` and

@@ -1,6 +1,7 @@
 #include "runtime/ptx/bind.h"
 
 #include <algorithm>
+#include <span>
 
 namespace driftc::runtime::ptx {
 namespace {
@@ -49,12 +50,27 @@ class Binder {
   }
 
  private:
+  static bool overwrites_fragments(std::span<const BoundInst> run) {
+    std::vector<std::uint32_t> fragments;
+    for (const BoundInst& i : run)
+      for (int s = 0; s < i.mma->a_regs + i.mma->b_regs; ++s)
+        if (i.src[s].mask != 0) fragments.push_back(i.src[s].offset);
+    std::sort(fragments.begin(), fragments.end());
+    for (const BoundInst& i : run)
+      for (int d = 0; d < i.mma->acc_regs; ++d)
+        if (std::binary_search(fragments.begin(), fragments.end(), i.dst[d].offset)) return true;
+    return false;
+  }
   // mma instructions that follow each other run as one step: their fragments are expanded once.
   static void group_mma(std::vector<BoundInst>& code) {
     for (std::size_t i = 0; i < code.size();) {
       std::size_t end = i;
       while (end < code.size() && code[end].mma) ++end;
-      if (end > i) code[i].mma_run = static_cast<std::uint32_t>(end - i);
+      if (end > i) {
+        code[i].mma_run = static_cast<std::uint32_t>(end - i);
+        const bool overwrites = overwrites_fragments({&code[i], end - i});
+        for (std::size_t n = i; n < end; ++n) code[n].mma_overwrites = overwrites;
+      }
       i = std::max(end, i + 1);
     }
   }

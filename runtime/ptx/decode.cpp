@@ -69,6 +69,7 @@ Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_
   simplify(code);
   find_joins(code);
   find_uniform(code, options.scalar_uniform);
+  split_uniform_products(code);
   if (options.fuse_regions) find_regions(code);
   allocate(*program);
   program->highest_path = options.highest_path;

@@ -235,6 +235,7 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
       transpose(i == 0 ? even : odd, to);
     }
   }
+  if (!in.mma_overwrites) return;
   // A destination may have taken the place of a fragment that nobody reads any more.
   const auto overwrites = [&](const Place* places, int count) {
     for (int d = 0; d < shape.acc_regs; ++d)
@@ -281,28 +282,41 @@ void Mma(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   }
 }
 
+// The report of the first row that does not lie in shared memory, or not on 16 bytes.
+void bad_row(const BoundInst& in, Frame& f, std::size_t warp) {
+  for (u32 i = 0; i < 8u * in.memory.count; ++i) {
+    const u32 base = half_of(f, in.src[0], warp, i / kGroupLanes)[i % kGroupLanes];
+    const std::int64_t address = std::int64_t{static_cast<s32>(base)} + in.imm;
+    const bool inside = address >= 0 && address + 16 <= std::int64_t{f.shared_bytes};
+    if (inside && address % 16 == 0) continue;
+    return f.fail(inside ? FaultKind::kMisaligned : FaultKind::kOutOfBounds, in.inst,
+                  static_cast<u32>(warp) + i, static_cast<std::uint64_t>(address), 16, false);
+  }
+}
+
 // Row r of matrix q comes from the address that thread 8 q + r gives; its 16 bytes are the words of
 // threads 4 r to 4 r + 3.
 void LoadMatrix(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   for (std::size_t warp = g0 / 2 * kWarp; warp < std::size_t{g1} * kGroupLanes; warp += kWarp) {
     if (!whole_warp(in, f, warp)) continue;
-    const std::byte* rows[kWarp];
-    for (u32 i = 0; i < 8u * in.memory.count; ++i) {
-      const u32 base = half_of(f, in.src[0], warp, i / kGroupLanes)[i % kGroupLanes];
-      const std::int64_t address =
-          std::int64_t{static_cast<s32>(base)} + in.imm;  // offsets into shared memory, as loads
-      const auto fail = [&](FaultKind kind) {
-        f.fail(kind, in.inst, static_cast<u32>(warp) + i, static_cast<std::uint64_t>(address), 16,
-               false);
-      };
-      if (address < 0 || address + 16 > std::int64_t{f.shared_bytes})
-        return fail(FaultKind::kOutOfBounds);
-      if (address % 16 != 0) return fail(FaultKind::kMisaligned);
-      rows[i] = f.shared + address;
+    const u32 rows = 8u * in.memory.count;
+    // Offsets into shared memory, as loads; a negative one is a large one.
+    std::uint64_t at[kWarp], bits = 0, highest = 0;
+    for (u32 half = 0; half * kGroupLanes < rows; ++half) {
+      const u32* base = half_of(f, in.src[0], warp, half);
+      for (u32 j = 0; j < kGroupLanes; ++j)
+        at[half * kGroupLanes + j] =
+            static_cast<std::uint64_t>(std::int64_t{static_cast<s32>(base[j])} + in.imm);
     }
+    for (u32 i = 0; i < rows; ++i) {
+      bits |= at[i];
+      highest = std::max(highest, at[i]);
+    }
+    if (bits % 16 != 0 || highest >= f.shared_bytes || highest + 16 > f.shared_bytes)
+      return bad_row(in, f, warp);
     for (u32 q = 0; q < in.memory.count; ++q) {
       auto* to = reinterpret_cast<std::byte*>(half_of(f, in.dst[q], warp, 0));
-      for (u32 r = 0; r < 8; ++r) std::memcpy(to + 16 * r, rows[8 * q + r], 16);
+      for (u32 r = 0; r < 8; ++r) std::memcpy(to + 16 * r, f.shared + at[8 * q + r], 16);
     }
   }
 }

@@ -47,6 +47,7 @@ struct BoundInst {
   // kMma: how many mma instructions, this one and those behind it, run as one step; 0 where an
   // earlier one of the block ran this.
   std::uint32_t mma_run = 0;
+  bool mma_overwrites = false;  // some mma of the run writes where one has its A or B fragments
   Memory memory;
   RegKind kind = RegKind::kNone;  // of dst[0]
   std::uint8_t destinations = 0, sources = 0;

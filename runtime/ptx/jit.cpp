@@ -41,6 +41,7 @@ std::unique_ptr<Jit> Jit::create(const BoundProgram& bound,
     auto unit = std::make_unique<Unit>();
     unit->plan = &plan;
     unit->first_access = accesses;
+    accesses += !plan.is_region;  // its own, for what is remembered about the unit
     for (std::uint32_t k : plan.body)
       accesses += !plan.is_region && !is_plain(code.blocks[plan.block].code[k].op);
     jit->units_.push_back(std::move(unit));
@@ -76,7 +77,9 @@ void Jit::translate(Unit& unit, const Frame& frame, std::uint32_t group) const {
     code = emit_region(*bound_.regions[static_cast<std::size_t>(i.imm)], frame, group,
                        path_ == Path::kAvx512);
   } else {
-    code = emit_segment_avx512(bound_, *unit.plan, shapes_, unit.first_access, accesses_);
+    const Seen seen{frame.regs, bound_.places.data(), group,
+                    unit.plan->uniform ? 0xFFFFu : std::uint32_t{frame.active[group]}};
+    code = emit_segment_avx512(bound_, *unit.plan, shapes_, seen, unit.first_access, accesses_);
   }
   if (code) unit.memory = ExecutableMemory(*code);
   if (!unit.memory.data()) {
@@ -124,6 +127,9 @@ Jit::Thread::Thread(const Jit& jit, Frame& frame) : jit_(jit), frame_(frame) {
   c.two_31 = 0x4F000000u;
   c.all_ones = 0xFFFFFFFFu;
   c.max_s32 = 0x7FFFFFFFu;
+  c.exponent = 0x7F800000u;
+  c.tf32_half = 0x1000u;
+  c.half_nan = 0x7FFFu;
   for (std::uint32_t j = 0; j < 16; ++j) {
     c.interleave[0][j] = 2 * j;                     // even elements of two vectors
     c.interleave[1][j] = 2 * j + 1;                 // odd ones
@@ -141,6 +147,14 @@ bool Jit::Thread::run(Unit& unit, std::uint32_t& first, std::uint32_t last) {
     if (!code) return false;
   }
   JitContext& c = *context_;
+  if (unit.plan->uniform) {
+    static constexpr std::uint16_t kAllLanes = 0xFFFF;
+    c.active = &kAllLanes;
+    c.first = 0;
+    c.last = 1;
+    code(&c);
+    return true;
+  }
   c.active = frame_.active;
   c.first = first;
   c.last = last;

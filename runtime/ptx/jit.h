@@ -25,7 +25,8 @@ struct JitAccess {
   std::uint8_t shift = 0;
   bool sign = false;
   bool store = false;
-  bool wide = false;  // the lanes' addresses themselves are given, not 32-bit indices
+  bool wide = false;         // the lanes' addresses themselves are given, not 32-bit indices
+  std::uint32_t leader = 0;  // the access whose cache serves this one's family
 };
 
 // The buffer an access hit last; machine code checks addresses against it. Places are counted in
@@ -36,13 +37,14 @@ struct JitCache {
   std::uint64_t single = 0;    // places of one lane's access
   std::uint64_t bytes = 0;     // the same in bytes, for comparing lane by lane; 0: too many
   std::uint32_t elements = 0;  // the same in words
-  std::uint32_t unused[7] = {};
+  std::uint32_t misses = 0;    // of a unit: how often its fast form did not fit lately
+  std::uint32_t unused[6] = {};
 };
 
 // What machine code works on; one per thread. Its address is in rbp while a unit runs, followed by
 // the caches of all accesses.
 struct JitContext {
-  static constexpr std::uint32_t kSpills = 96, kPredicateSpills = 128, kRoots = 64;
+  static constexpr std::uint32_t kSpills = 96, kPredicateSpills = 128, kRoots = 192;
   struct Root {              // a value whose lanes were looked at
     std::int64_t first = 0;  // what lane 0 has, or would have
     std::int64_t bad = 0;    // -1: the lanes are not in line
@@ -74,10 +76,13 @@ struct JitContext {
   alignas(64) std::uint32_t lanes[5][16] = {};       // lane << n
   alignas(64) std::uint64_t wide_lanes[5][16] = {};  // the same, 64 bits
   std::uint32_t canonical_nan = 0, one = 0, sign = 0, magnitude = 0;
-  std::uint32_t two_31 = 0, all_ones = 0, max_s32 = 0, unused = 0;
+  std::uint32_t two_31 = 0, all_ones = 0, max_s32 = 0, exponent = 0;
+  std::uint32_t tf32_half = 0;
+  std::uint32_t half_nan = 0;  // of f16 and bf16; also what bf16 adds before it drops 16 bits
   alignas(64) std::uint32_t interleave[8][16] = {};
 
   alignas(64) std::byte saved[32][64] = {};
+  std::uint64_t saved_pointers[4] = {};
   std::uint64_t saved_masks[8] = {};
   Root roots[kRoots];
   std::uint64_t predicates[kPredicateSpills] = {};

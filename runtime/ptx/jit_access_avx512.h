@@ -4,63 +4,38 @@
 #pragma once
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_scattered_avx512.h"
+#include "runtime/ptx/jit_families_avx512.h"
 
 namespace driftc::runtime::ptx::avx512 {
 
-class Accesses : public ScatteredAccesses {
+class Accesses : public Families {
  public:
   Accesses(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
            std::vector<JitAccess>& accesses, std::uint8_t* buffer)
-      : ScatteredAccesses(bound, std::move(values), buffer),
+      : Families(bound, std::move(values), buffer),
         next_access_(first_access),
-        accesses_(accesses) {}
+        accesses_(accesses) {
+    first_id_ = first_access;
+  }
 
  protected:
   void access(LocalInst& i) {
-    const Inst& inst = *i.inst;
-    Access a;
-    a.id = next_access_++;
-    a.store = inst.op == Op::kStore;
-    a.shared = inst.memory.space == Space::kShared;
-    a.count = inst.memory.count;
-    a.log_count = a.count == 4 ? 2 : a.count - 1;
-    a.offset = inst.imm;
-    a.guarded = i.guard != kNoValue;
-    const Value& address = value(i.src[0]);
-    if (a.shared) {
-      a.index = i.src[0];
-    } else if (address.is_address) {
-      a.index = address.index;
-      a.sign = address.sign;
-      a.shift = address.shift;
-      a.bases = address.bases;
-      a.offset += address.offset;
-    } else {
-      a.wide = true;
-    }
-    if (a.index != kNoValue) {
-      const Value& x = value(a.index);
-      a.root = x.root;
-      a.addends = x.addends;
-      a.constant = x.constant;
-      if (value(a.root).from == Value::From::kUniform) {
-        a.addends.push_back(value(a.root).reg);
-        a.root = kNoValue;
-      }
-    }
+    Access a = describe(i, next_access_++);
     a.packed = packed_[static_cast<std::size_t>(now_)];
-    accesses_[a.id] = {&inst, static_cast<std::uint8_t>(a.shift), a.sign, a.store, a.wide};
+    Family* const together = family(a);
+    accesses_[a.id] = {i.inst, static_cast<std::uint8_t>(a.shift), a.sign, a.store,
+                       a.wide, together ? together->leader : a.id};
     if (a.offset != static_cast<std::int32_t>(a.offset)) {
       failed_ = true;
       return;
     }
 
+    if (fast_ && together && fast_access(i, a, *together)) return;
+    stores_made_ |= a.store;
     if (a.root != kNoValue) a.root_register = vec(a.root).getIdx();
     if (a.store) {
       for (int e = 0; e < a.count; ++e) a.data[e] = vec(i.src[1 + e]).getIdx();
@@ -73,6 +48,9 @@ class Accesses : public ScatteredAccesses {
       a.high = vec(i.src[0], 1).getIdx();
     }
     a.lanes = access_mask(i);
+    if (a.wide && v_.uniform && !a.store) return uniform_wide(a);
+    if (together && together->members > 1 && !together->proven && family_pointer(*together, a))
+      return by_family(*together, a);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
     if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
       if (a.packed)
@@ -91,7 +69,7 @@ class Accesses : public ScatteredAccesses {
         if (a.count > 1) whole_group(a, *otherwise);
         move_window(direct);
       } else if (root >= 0) {
-        place_of_first(a, root, *otherwise);
+        place_of_first(a, root, flag_slot(root), *otherwise);
         check_window(a, *otherwise);
         if (a.count > 1) whole_group(a, *otherwise);
         move_window(a);
@@ -116,79 +94,151 @@ class Accesses : public ScatteredAccesses {
       jmp(*back, T_NEAR);
     });
   }
-  // As look(), but does not look at what is proved, and only once at values that differ by what all
-  // lanes share.
-  int in_line(ValueId v, int log_step) {
-    const Value& x = value(v);
-    if (log_step < 0 || log_step > 4) return -1;
-    if (!x.shape.is_linear() && x.pattern == v) return look(v, log_step);
-    if (x.shape.is_linear() && x.shape.step != 1 << log_step) return -1;
-    for (std::size_t n = 0; n < looked_.size(); ++n)
-      if (looked_[n].first == v && looked_[n].second == log_step) return static_cast<int>(n);
-    int pattern = -1;
-    if (!x.shape.is_linear()) {
-      pattern = look(x.pattern, log_step);
-      if (pattern < 0) return -1;
+  // ---- the fast form
+  // A unit's code for groups whose accesses all are as when it was translated: the proof of a
+  // family goes to the general form when it fails, which begins the group again. That is possible
+  // as long as the group has stored nothing.
+  bool has_fast_form() const { return !v_.uniform && !families_.empty(); }
+  void begin_fast() {
+    fast_ = true;
+    looked_before_ = looked_.size();
+    cmp(dword[rbp + misses_at()], 0);
+    jne(careful_, T_NEAR);
+    L(try_);
+  }
+  void end_fast() {
+    fast_ = false;
+    jmp(next_, T_NEAR);
+  }
+  // Groups that do not fit cost a part of the fast form, so it is left alone for a while when more
+  // than one in six did not.
+  void general_entry() {
+    L(careful_);
+    dec(dword[rbp + misses_at()]);
+    cmp(dword[rbp + misses_at()], 32);
+    jb(try_, T_NEAR);
+    jmp(general_, T_NEAR);
+    L(missed_);
+    add(dword[rbp + misses_at()], 5);
+    L(general_);
+  }
+  void restart_accesses() {
+    next_access_ = first_id_;
+    looked_.resize(looked_before_);
+    flag_of_.clear();
+    for (Range& r : ranges_) r.slot = -1;
+    stores_made_ = false;
+    pointers_used_ = 0;
+  }
+  bool fast_access(LocalInst& i, Access& a, Family& f) {
+    if (!f.proven) {
+      if (stores_made_) return false;
+      a.root_register = vec(a.root).getIdx();
+      if (!prove(f, a, missed_)) return false;
     }
-    if (looked_.size() == JitContext::kRoots) return -1;
-    const int n = static_cast<int>(looked_.size());
-    looked_.emplace_back(v, log_step);
-    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
-    vpsubd(zmm30, vec(v), ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
-    vpcompressd(zmm29 | k1 | T_z, zmm30);
-    vmovd(dword[rbp + at], Xbyak::Xmm(29));
-    flag_of_[n] = pattern;
-    return n;
+    const bool splat = value(a.root).shape.is_splat();
+    if (a.store) {
+      if (splat) return false;  // the last lane wins
+      stores_made_ = true;
+      a.data[0] = vec(i.src[1]).getIdx();
+      a.lanes = access_mask(i);
+      if (f.pointer < 0) mov(rcx, first_at(f.slot));
+      store_window(member(f, a));
+      return true;
+    }
+    // What lanes read that are off does no harm, and nobody sees it.
+    const bool guarded = i.guard != kNoValue;
+    const bool constant = guarded && value(i.old[0]).from == Value::From::kUniform;
+    const bool zero = constant && is_zero(i.old[0]);
+    // Off lanes keep a value that all share: chosen after the load.
+    const bool blend = constant && i.inst->guard_negated && (f.apart || !zero) && !splat;
+    const Zmm d = blend || zero ? fresh(i.dst[0]) : result(i, 0);
+    Zmm into = blend ? zmm29 : d;
+    if (guarded && !blend) into = d | guard(i);
+    if (zero && !blend) into = into | T_z;
+    if (f.pointer < 0) mov(rcx, first_at(f.slot));
+    const Access direct = member(f, a);
+    if (splat) {
+      vbroadcastss(into, memory_at(direct, 0));
+    } else if (!f.apart) {
+      vmovups(into, memory_at(direct, 0));
+    } else {
+      vmovups(zmm29, memory_at(direct, 0));
+      vpermt2d(zmm29, zmm27, memory_at(direct, 64));
+      if (!blend) vmovdqa32(into, zmm29);
+    }
+    if (blend)
+      vpblendmd(d | mask(i.guard), zmm29,
+                ptr_b[rbx + static_cast<int>(file(value(i.old[0]).reg).offset)]);
+    return true;
   }
-  // Looks once whether the lanes of a value follow each other by 1 << log_step; the answer is in
-  // context.roots. -1: such a step does not exist, or there is no room for the answer.
-  int look(ValueId v, int log_step) {
-    if (log_step < 0 || log_step > 4) return -1;
-    for (std::size_t n = 0; n < looked_.size(); ++n)
-      if (looked_[n].first == v && looked_[n].second == log_step) return static_cast<int>(n);
-    if (looked_.size() == JitContext::kRoots) return -1;
-    const int n = static_cast<int>(looked_.size());
-    looked_.emplace_back(v, log_step);
-    const Zmm a = vec(v);
-    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
-    vpsubd(zmm30, a, ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
-    vpcompressd(zmm29 | k1 | T_z, zmm30);
-    vpbroadcastd(zmm29, Xbyak::Xmm(29));
-    vpcmpeqd(k7 | k1, zmm30, zmm29);
-    kmovw(ecx, k7);
-    vmovd(dword[rbp + at], Xbyak::Xmm(29));
-    xor_(eax, eax);
-    cmp(ecx, r10d);
-    setne(al);
-    neg(rax);
-    mov(ptr[rbp + at + 8], rax);
-    return n;
+  int misses_at() const {
+    return static_cast<int>(sizeof(JitContext) + own_access() * sizeof(JitCache) +
+                            offsetof(JitCache, misses));
   }
-  // The same for 64-bit addresses.
-  int look_wide(const Access& a) {
-    const int log_step = 2 + a.log_count;
-    for (std::size_t n = 0; n < looked_.size(); ++n)
-      if (looked_[n].first == a.wide_root && looked_[n].second == log_step)
-        return static_cast<int>(n);
-    if (looked_.size() == JitContext::kRoots) return -1;
-    const int n = static_cast<int>(looked_.size());
-    looked_.emplace_back(a.wide_root, log_step);
-    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
-    first_wide(a);
-    shl(ecx, log_step);
-    sub(rax, rcx);
-    mov(ptr[rbp + at], rax);
-    vpbroadcastq(zmm30, rax);
-    vpaddq(zmm29, zmm30, ptr[rbp + CONTEXT(wide_lanes) + 128 * log_step]);
-    vpaddq(zmm28, zmm30, ptr[rbp + CONTEXT(wide_lanes) + 128 * log_step + 64]);
-    equal_wide(a, zmm29, zmm28);
-    and_(ecx, r10d);
-    xor_(eax, eax);
-    cmp(ecx, r10d);
-    setne(al);
-    neg(rax);
-    mov(ptr[rbp + at + 8], rax);
-    return n;
+  std::size_t own_access() const { return first_id_ + family_of_.size(); }
+  bool is_zero(ValueId v) const {
+    const Value& x = value(v);
+    return x.from == Value::From::kUniform && code_.regs[x.reg].is_constant &&
+           code_.regs[x.reg].bits == 0;
+  }
+  Zmm fresh(ValueId v) {
+    const int r = free_vector();
+    own(v, 0, r);
+    return Zmm(r);
+  }
+
+  // A load by a 64-bit address that all lanes share.
+  void uniform_wide(const Access& a) {
+    auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
+    vmovq(rcx, Xbyak::Xmm(a.low));
+    if (a.offset) add(rcx, static_cast<int>(a.offset));
+    check_single(a, *otherwise);
+    broadcast(a);
+    L(*back);
+    later_.push_back([this, a, back, otherwise] {
+      L(*otherwise);
+      scattered(a, *back);
+      jmp(*back, T_NEAR);
+    });
+  }
+  void by_family(Family& f, const Access& a) {
+    auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
+    const bool splat = value(a.root).shape.is_splat();
+    test(rcx, rcx);
+    jz(*otherwise, T_NEAR);
+    if (!splat)
+      move_window(member(f, a));
+    else if (a.store)
+      jmp(*otherwise, T_NEAR);  // the last lane wins
+    else
+      broadcast(member(f, a));
+    L(*back);
+    const int flag = f.look >= 0 ? flag_slot(f.look) : -1;
+    later_.push_back([this, f, a, splat, flag, back, otherwise] {
+      Label alone, scattered_lanes;
+      L(*otherwise);
+      if (!splat && !a.store) {
+        mov(rcx, second_at(f.slot));
+        test(rcx, rcx);
+        jz(alone, T_NEAR);
+        load_apart(f, a);
+        jmp(*back, T_NEAR);
+      }
+      L(alone);
+      if (splat && !a.store) {
+        one_place(a, scattered_lanes);
+        jmp(*back, T_NEAR);
+      } else if (f.look >= 0) {
+        place_of_first(a, f.look, flag, scattered_lanes);
+        check_window(a, scattered_lanes);
+        move_window(a);
+        jmp(*back, T_NEAR);
+      }
+      L(scattered_lanes);
+      scattered(a, *back);
+      jmp(*back, T_NEAR);
+    });
   }
   // Shared accesses that differ in their constant offset only are checked together, once: rcx = the
   // place in this process that the first lane's address stands for, 0 when one of them may not be
@@ -207,13 +257,12 @@ class Accesses : public ScatteredAccesses {
       mov(rcx, ptr[rbp + at]);
       return true;
     }
-    if (looked_.size() == JitContext::kRoots) return false;
-    ranges_[n].slot = static_cast<int>(looked_.size());
-    looked_.emplace_back(kNoValue, 0);
+    ranges_[n].slot = take_slot();
+    if (ranges_[n].slot < 0) return false;
     Access base = a;
     base.offset = 0;
     Label bad, good;
-    place_of_first(base, root, bad);
+    place_of_first(base, root, flag_slot(root), bad);
     for (const std::int64_t offset : {range->low, range->high}) {
       lea(rdx, ptr[rcx + static_cast<int>(offset)]);
       ror(rdx, 2 + a.log_count);
@@ -252,36 +301,6 @@ class Accesses : public ScatteredAccesses {
       found->high = std::max(found->high, i.inst->imm);
       found->bits |= static_cast<std::uint64_t>(i.inst->imm);
       ++found->count;
-    }
-  }
-  // rcx = address (global), offset (shared) of lane 0's access; -1 when the lanes are not in line.
-  void place_of_first(const Access& a, int root, const Label& otherwise) {
-    const int at = CONTEXT(roots) + root * static_cast<int>(sizeof(JitContext::Root));
-    if (a.wide) {
-      mov(rcx, ptr[rbp + at]);
-      if (a.offset) add(rcx, static_cast<int>(a.offset));
-    } else {
-      mov(eax, dword[rbp + at]);
-      add_terms(a);
-      if (!a.shared) {
-        // The index of the last lane must not wrap, or it would be extended to something else.
-        const int reach = 15 << (a.log_count + 2 - a.shift);
-        if (a.sign) {
-          cmp(eax, 0x7FFFFFFF - reach);
-          jg(otherwise, T_NEAR);
-        } else {
-          cmp(eax, static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(reach)));
-          ja(otherwise, T_NEAR);
-        }
-      }
-      extended(a);
-    }
-    const auto flag = flag_of_.find(root);
-    if (flag == flag_of_.end()) {
-      or_(rcx, ptr[rbp + at + 8]);
-    } else if (flag->second >= 0) {
-      or_(rcx, ptr[rbp + CONTEXT(roots) +
-                   flag->second * static_cast<int>(sizeof(JitContext::Root)) + 8]);
     }
   }
   void check_window(const Access& a, const Label& otherwise) {
@@ -343,6 +362,10 @@ class Accesses : public ScatteredAccesses {
     L(*back);
     later_.push_back([this, a, masked, back] {
       L(*masked);
+      if (a.guarded) {
+        test(eax, eax);  // nobody's store costs as much
+        jz(*back, T_NEAR);
+      }
       vmovups(memory_at(a, 0) | a.lanes, Zmm(a.data[0]));
       jmp(*back, T_NEAR);
     });
@@ -435,8 +458,7 @@ class Accesses : public ScatteredAccesses {
     if (a.root == kNoValue) {
       xor_(eax, eax);
     } else {
-      vpcompressd(zmm29 | k1 | T_z, Zmm(a.root_register));
-      vmovd(eax, Xbyak::Xmm(29));
+      first_of(a.root_register, 0);
     }
     add_terms(a);
     extended(a);
@@ -460,13 +482,14 @@ class Accesses : public ScatteredAccesses {
     int slot = -1;
   };
 
+  bool fast_ = false;         // the fast form is being written
+  bool stores_made_ = false;  // before the running instruction
+  std::size_t looked_before_ = 0;
+  Label careful_, try_, missed_, general_;
   std::uint32_t next_access_;
   std::vector<JitAccess>& accesses_;
-  // Places in context.roots: of values that were looked at, or (no value) of other things.
-  std::vector<std::pair<ValueId, int>> looked_;
   std::vector<Range> ranges_;
-  std::vector<char> packed_;    // by instruction
-  std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
+  std::vector<char> packed_;  // by instruction
 };
 
 }  // namespace driftc::runtime::ptx::avx512

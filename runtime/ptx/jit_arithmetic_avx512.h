@@ -17,6 +17,7 @@ class Arithmetic : public Accesses {
   void before_groups() override {
     for (const LocalInst& i : v_.insts)
       if (i.emit && is_division(i.inst->op)) reciprocal(i);
+    family_bounds();
   }
 
   void canonicalize(const LocalInst& i, const Zmm& d) {
@@ -86,9 +87,8 @@ class Arithmetic : public Accesses {
     const Value& d = value(i.src[1]);
     const bool is_signed = i.inst->op == Op::kDivS32 || i.inst->op == Op::kRemS32;
     if (d.from != Value::From::kUniform || reciprocal_of(i) >= 0) return;
-    if (looked_.size() == JitContext::kRoots) return;
-    const int n = static_cast<int>(looked_.size());
-    looked_.emplace_back(kNoValue, 0);
+    const int n = take_slot();
+    if (n < 0) return;
     reciprocals_.push_back({d.reg, is_signed, n});
     const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
     const auto memory = dword[rbx + static_cast<int>(file(d.reg).offset)];
@@ -238,6 +238,33 @@ class Arithmetic : public Accesses {
     }
     vfmadd231ps(d, x, y);
     canonicalize(i, d);
+  }
+  // The operand formats of tensor cores, as ir/support/half.h defines them.
+  void narrow(Op op, const Zmm& d, const Zmm& a) {
+    switch (op) {
+      case Op::kF32ToTf32:  // half of the last place is added, but not to Inf and NaN
+        vpandd(zmm29, a, ptr_b[rbp + CONTEXT(exponent)]);
+        vpcmpd(k7, zmm29, ptr_b[rbp + CONTEXT(exponent)], 4);
+        vmovdqa32(zmm30, a);
+        vpaddd(zmm30 | k7, a, ptr_b[rbp + CONTEXT(tf32_half)]);
+        vpsrld(zmm30, zmm30, 13);
+        vpslld(d, zmm30, 13);
+        return;
+      case Op::kF32ToF16:
+        vcmpps(k7, a, a, 3);
+        vcvtps2ph(Xbyak::Ymm(30), a, 0);  // to nearest even
+        vpmovzxwd(d, Xbyak::Ymm(30));
+        break;
+      default:  // kF32ToBf16: to nearest even, by the bits
+        vcmpps(k7, a, a, 3);
+        vpslld(zmm30, a, 15);
+        vpsrld(zmm30, zmm30, 31);
+        vpaddd(zmm30, zmm30, a);
+        vpaddd(zmm30, zmm30, ptr_b[rbp + CONTEXT(half_nan)]);
+        vpsrld(d, zmm30, 16);
+        break;
+    }
+    vpbroadcastd(d | k7, ptr[rbp + CONTEXT(half_nan)]);
   }
   // 64-bit values that an access cannot take apart.
   void wide(LocalInst& i) {

@@ -16,12 +16,11 @@ namespace driftc::runtime::ptx {
 using JitFn = std::uint64_t (*)(JitContext* context);
 
 // Position-independent code, or nothing when the unit is too large for the registers and tables
-// there are. `first_access` numbers the accesses of this unit in `accesses`.
-std::optional<std::vector<std::uint8_t>> emit_segment_avx512(const BoundProgram& bound,
-                                                             const UnitPlan& unit,
-                                                             const std::vector<Shape>& shapes,
-                                                             std::uint32_t first_access,
-                                                             std::vector<JitAccess>& accesses);
+// there are. `first_access` numbers the accesses of this unit in `accesses`; the one behind them is
+// the unit's own.
+std::optional<std::vector<std::uint8_t>> emit_segment_avx512(
+    const BoundProgram& bound, const UnitPlan& unit, const std::vector<Shape>& shapes,
+    const Seen& seen, std::uint32_t first_access, std::vector<JitAccess>& accesses);
 bool segment_supports_avx512(const Code& code, const Inst& inst);
 
 // How the lanes of a group see a base of a region, as looked at before translation and checked by

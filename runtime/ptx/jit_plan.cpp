@@ -47,7 +47,7 @@ class Planner {
       const Inst& i = code[k];
       if (i.uniform && i.op == Op::kLoadParam && code_.regs[i.dst[0]].is_parameter) {
         continue;  // done once per thread, before its first block
-      } else if (i.uniform && i.guard == kNoReg) {
+      } else if (i.uniform) {
         uniform(k, i);
       } else if (i.op == Op::kRegion) {
         close();
@@ -95,13 +95,9 @@ class Planner {
   }
 
   void close() {
-    for (std::uint32_t k : before_) steps_.push_back({-1, k});
-    if (!body_.empty()) {
-      plan_.units.push_back(
-          {.is_region = false, .block = block_, .body = std::move(body_), .outputs = {}});
-      steps_.push_back({static_cast<std::int32_t>(plan_.units.size() - 1), 0});
-    }
-    for (std::uint32_t k : after_) steps_.push_back({-1, k});
+    uniform_steps(before_);
+    if (!body_.empty()) unit(std::move(body_), false);
+    uniform_steps(after_);
     body_.clear();
     before_.clear();
     after_.clear();
@@ -109,6 +105,34 @@ class Planner {
     after_reads_.clear();
     after_writes_.clear();
     stores_ = after_loads_ = false;
+  }
+
+  void unit(std::vector<std::uint32_t> body, bool uniform) {
+    plan_.units.push_back(
+        {.uniform = uniform, .block = block_, .body = std::move(body), .outputs = {}});
+    steps_.push_back({static_cast<std::int32_t>(plan_.units.size() - 1), 0});
+  }
+  // Runs of what the translator knows; a single instruction is not worth the call.
+  void uniform_steps(const std::vector<std::uint32_t>& list) {
+    const std::vector<Inst>& code = code_.blocks[block_].code;
+    std::vector<std::uint32_t> run;
+    auto end_run = [&] {
+      if (run.size() > 1)
+        unit(std::move(run), true);
+      else if (run.size() == 1)
+        steps_.push_back({-1, run[0]});
+      run.clear();
+    };
+    for (std::uint32_t k : list) {
+      if (supported_(code_, code[k])) {
+        if (run.size() >= kMaxBody) end_run();
+        run.push_back(k);
+      } else {
+        end_run();
+        steps_.push_back({-1, k});
+      }
+    }
+    end_run();
   }
 
   // Backwards over the steps: what is read behind a unit, in this block or in others.

@@ -6,9 +6,9 @@
 // registers. That gives the bits of lockstep execution for every program without data races: lanes
 // of different groups may only meet in memory at barriers.
 //
-// Uniform instructions stay with the interpreter, before or behind the unit, wherever the unit
-// cannot notice. An instruction that the translator does not know is a step of its own, so a new
-// operation needs nothing here to be right.
+// Uniform instructions go before or behind the unit, wherever the unit cannot notice, as units of
+// their own: one group whose lanes are all the same. An instruction that the translator does not
+// know is a step of its own, so a new operation needs nothing here to be right.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,10 @@ namespace driftc::runtime::ptx {
 
 struct UnitPlan {
   bool is_region = false;  // one kRegion instruction: body[0]
+  bool uniform = false;    // uniform instructions, run once for the block
   std::uint32_t block = 0;
   std::vector<std::uint32_t> body;  // indices into the block's code
-  std::vector<Reg> outputs;         // varying registers written here that someone reads later
+  std::vector<Reg> outputs;         // registers written here that someone reads later
 };
 
 struct PlanStep {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,13 @@ using Xbyak::Opmask;
 using Xbyak::Zmm;
 
 inline constexpr std::size_t kCodeBytes = 256 * 1024;
-inline constexpr int kVectors = 27;   // zmm0..zmm26 hold values, the rest are temporaries
+inline constexpr int kVectors = 27;   // zmm0..zmm26 hold values, zmm27 picks even elements of two
+                                      // vectors, the rest are temporaries
 inline constexpr int kFirstMask = 2;  // k2..k5 hold predicates, k1 the active lanes
 inline constexpr int kMasks = 4;      // k6 and k7 are temporaries
+
+// Hold addresses through a group's run.
+inline const Xbyak::Reg64 kPointers[] = {rsi, rdi, r11};
 
 #define CONTEXT(field) static_cast<int>(offsetof(JitContext, field))
 
@@ -62,6 +67,7 @@ class Registers : public Xbyak::CodeGenerator {
     lea(r14, ptr[r12 * 2]);
     mov(r15, r12);
     shl(r15, 6);
+    vmovups(zmm27, ptr[rbp + CONTEXT(interleave)]);
     before_groups();
     L(group_);
     mov(rax, ptr[rbp + CONTEXT(active)]);
@@ -85,7 +91,11 @@ class Registers : public Xbyak::CodeGenerator {
     for (const auto& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
     ret();
-    for (auto& out_of_line : later_) out_of_line();
+    // Code out of line may put more there.
+    for (std::size_t n = 0; n < later_.size(); ++n) {
+      const auto out_of_line = std::move(later_[n]);
+      out_of_line();
+    }
     if (slow_used_) {
       L(fault_);
       mov(eax, 1);
@@ -100,6 +110,8 @@ class Registers : public Xbyak::CodeGenerator {
     for (int k = 1; k < kFirstMask + kMasks; ++k)
       kmovw(ptr[rbp + CONTEXT(saved_masks) + 8 * k], Opmask(k));
     mov(ptr[rbp + CONTEXT(slow_group)], r12);
+    for (std::size_t n = 0; n < std::size(kPointers); ++n)
+      mov(ptr[rbp + (CONTEXT(saved_pointers) + 8 * static_cast<int>(n))], kPointers[n]);
     mov(rdi, rbp);
     mov(esi, edx);
     mov(rax, reinterpret_cast<std::uint64_t>(&driftc_ptx_jit_slow));
@@ -108,14 +120,36 @@ class Registers : public Xbyak::CodeGenerator {
     call(rax);
     add(rsp, 8);
     for (int r = 0; r < kVectors; ++r) vmovups(Zmm(r), ptr[rbp + CONTEXT(saved) + 64 * r]);
+    vmovups(zmm27, ptr[rbp + CONTEXT(interleave)]);
     for (int k = 1; k < kFirstMask + kMasks; ++k)
       kmovw(Opmask(k), ptr[rbp + CONTEXT(saved_masks) + 8 * k]);
+    for (std::size_t n = 0; n < std::size(kPointers); ++n)
+      mov(kPointers[n], ptr[rbp + (CONTEXT(saved_pointers) + 8 * static_cast<int>(n))]);
     mov(r10, ptr[rbp + CONTEXT(mask)]);
     test(eax, eax);
     ret();
   }
 
   // ---- registers
+  struct Allocation {
+    std::vector<Location> places;
+    std::vector<ValueId> owner, mask_owner;
+    std::vector<int> free_spills, free_mask_spills;
+    int spills, mask_spills;
+  };
+  Allocation allocation() const {
+    return {places_, owner_, mask_owner_, free_spills_, free_mask_spills_, spills_, mask_spills_};
+  }
+  void set_allocation(const Allocation& a) {
+    places_ = a.places;
+    owner_ = a.owner;
+    mask_owner_ = a.mask_owner;
+    free_spills_ = a.free_spills;
+    free_mask_spills_ = a.free_mask_spills;
+    spills_ = a.spills;
+    mask_spills_ = a.mask_spills;
+  }
+
   void begin_inst() {
     locked_vectors_ = 0;
     locked_masks_ = 0;
@@ -241,7 +275,7 @@ class Registers : public Xbyak::CodeGenerator {
   Xbyak::Address in_file(Reg r, int half = 0) {
     const Place p = file(r);
     const int at = static_cast<int>(p.offset);
-    if (p.mask == 0) return ptr[rbx + at];
+    if (p.mask == 0) return ptr[rbx + (at + 64 * half)];
     if (code_.regs[r].kind == RegKind::kL) return ptr[rbx + r15 * 2 + (at + 64 * half)];
     return ptr[rbx + r15 + at];
   }

@@ -32,10 +32,47 @@ class ScatteredAccesses : public Registers {
     bool packed = false;  // four vectors in the order of memory, not one per element
     int data[4] = {};     // vector registers
     int root_register = -1;
-    bool pointer = false;          // rcx holds the checked place in this process, without `offset`
-    ValueId wide_root = kNoValue;  // 64-bit addresses
-    int low = 0, high = 0;         // registers of its halves
+    bool pointer = false;  // rcx holds the checked place in this process, without `offset`
+    Xbyak::Reg64 at = Xbyak::util::rcx;  // the register, where it is not rcx
+    bool indexed = false;                // and rdx is to be added to it
+    ValueId wide_root = kNoValue;        // 64-bit addresses
+    int low = 0, high = 0;               // registers of its halves
   };
+
+  // What an instruction says about its access; registers are still to be filled in.
+  Access describe(const LocalInst& i, std::uint32_t id) const {
+    Access a;
+    a.id = id;
+    a.store = i.inst->op == Op::kStore;
+    a.shared = i.inst->memory.space == Space::kShared;
+    a.count = i.inst->memory.count;
+    a.log_count = a.count == 4 ? 2 : a.count - 1;
+    a.offset = i.inst->imm;
+    a.guarded = i.guard != kNoValue;
+    const Value& address = value(i.src[0]);
+    if (a.shared) {
+      a.index = i.src[0];
+    } else if (address.is_address) {
+      a.index = address.index;
+      a.sign = address.sign;
+      a.shift = address.shift;
+      a.bases = address.bases;
+      a.offset += address.offset;
+    } else {
+      a.wide = true;
+    }
+    if (a.index != kNoValue) {
+      const Value& x = value(a.index);
+      a.root = x.root;
+      a.addends = x.addends;
+      a.constant = x.constant;
+      if (value(a.root).from == Value::From::kUniform) {
+        a.addends.push_back(value(a.root).reg);
+        a.root = kNoValue;
+      }
+    }
+    return a;
+  }
 
   // ecx = first active lane, rax = its address.
   void first_wide(const Access& a) {
@@ -95,7 +132,8 @@ class ScatteredAccesses : public Registers {
     jae(otherwise, T_NEAR);
   }
   Xbyak::Address memory_at(const Access& a, int displacement) {
-    if (a.pointer) return ptr[rcx + (static_cast<int>(a.offset) + displacement)];
+    const int at = static_cast<int>(a.offset) + displacement;
+    if (a.pointer) return a.indexed ? ptr[a.at + rdx + at] : ptr[a.at + at];
     return a.shared ? ptr[r13 + rcx + displacement] : ptr[rcx + displacement];
   }
   void broadcast(const Access& a) {

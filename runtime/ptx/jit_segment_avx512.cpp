@@ -15,14 +15,39 @@ namespace {
 class SegmentCode : public Arithmetic {
  public:
   SegmentCode(const BoundProgram& bound, const UnitPlan& unit, const std::vector<Shape>& shapes,
-              std::uint32_t first_access, std::vector<JitAccess>& accesses, std::uint8_t* buffer)
-      : Arithmetic(bound, value_unit(bound.program->code, unit, shapes), first_access, accesses,
-                   buffer) {}
+              const Seen& seen, std::uint32_t first_access, std::vector<JitAccess>& accesses,
+              std::uint8_t* buffer)
+      : Arithmetic(bound, value_unit(bound.program->code, unit, shapes, seen), first_access,
+                   accesses, buffer) {}
 
   bool run() {
     find_ranges();
     find_packed();
+    find_families();
     prologue();
+    if (has_fast_form()) {
+      const Allocation start = allocation();
+      const std::vector<Family> families = families_;
+      begin_fast();
+      body();
+      end_fast();
+      later_.insert(later_.begin(), [this, start, families] {
+        general_entry();
+        set_allocation(start);
+        families_ = families;
+        restart_accesses();
+        body();
+        jmp(next_, T_NEAR);
+      });
+    } else {
+      body();
+    }
+    epilogue();
+    return !failed_;
+  }
+
+ private:
+  void body() {
     for (now_ = 0; now_ < static_cast<int>(v_.insts.size()) && !failed_; ++now_) {
       LocalInst& i = v_.insts[static_cast<std::size_t>(now_)];
       if (!i.emit) continue;
@@ -30,13 +55,8 @@ class SegmentCode : public Arithmetic {
       instruction(i);
       end_inst();
     }
-    if (failed_) return false;
-    write_outputs();
-    epilogue();
-    return !failed_;
+    if (!failed_) write_outputs();
   }
-
- private:
   void instruction(LocalInst& i) {
     switch (i.inst->op) {
       case Op::kLoad:
@@ -178,6 +198,7 @@ class SegmentCode : public Arithmetic {
         return;
       }
       case Op::kSelp32: {
+        if (i.choice != Choice::kNone) return choose(i, target);
         const Opmask p = mask(i.src[2]);
         const Zmm a = vec(i.src[0]), b = vec(i.src[1]);
         const Zmm d = target();
@@ -266,6 +287,18 @@ class SegmentCode : public Arithmetic {
           vcmpps(k7, zmm30, zmm30, 7);  // ordered
           vmovdqa32(d | k7 | T_z, zmm29);
         });
+      case Op::kF32ToTf32:
+      case Op::kF32ToF16:
+      case Op::kF32ToBf16:
+        return one([&](auto d, auto a) { narrow(op, d, a); });
+      case Op::kPack32: {
+        const Zmm a = vec(i.src[0]), b = vec(i.src[1]);
+        vpslld(zmm30, a, 16);
+        vpsrld(zmm30, zmm30, 16);
+        vpslld(zmm29, b, 16);
+        vpord(target(), zmm30, zmm29);
+        return;
+      }
       case Op::kTruncL: {
         const Zmm low = vec(i.src[0], 0), high = vec(i.src[0], 1);
         vpmovqd(Xbyak::Ymm(30), low);
@@ -276,6 +309,18 @@ class SegmentCode : public Arithmetic {
       default:
         failed_ = true;  // `supports` and this switch disagree
     }
+  }
+
+  // The instructions give the second operand when they are equal or one is NaN, bits unchanged.
+  template <class Target>
+  void choose(LocalInst& i, Target target) {
+    const Zmm a = vec(i.src[0]);
+    const Xbyak::Operand& b = source(i.src[1]);
+    const Zmm d = target();
+    if (i.choice == Choice::kSmaller) return vminps(d, a, b);
+    if (i.choice == Choice::kLargerOrNan) vcmpps(k7, a, a, 3);
+    vmaxps(d, a, b);
+    if (i.choice == Choice::kLargerOrNan) vmovaps(d | k7, a);
   }
 
   // ---- predicates
@@ -446,6 +491,10 @@ bool plain_supported(const Code& code, const Inst& i) {
     case Op::kS32ToF32:
     case Op::kU32ToF32:
     case Op::kF32ToS32:
+    case Op::kF32ToTf32:
+    case Op::kF32ToF16:
+    case Op::kF32ToBf16:
+    case Op::kPack32:
     case Op::kTruncL:
     case Op::kSetpS32:
     case Op::kSetpU32:
@@ -485,14 +534,12 @@ bool segment_supports_avx512(const Code& code, const Inst& i) {
          (avx512::is_host(m.space) || m.space == Space::kShared);
 }
 
-std::optional<std::vector<std::uint8_t>> emit_segment_avx512(const BoundProgram& bound,
-                                                             const UnitPlan& unit,
-                                                             const std::vector<Shape>& shapes,
-                                                             std::uint32_t first_access,
-                                                             std::vector<JitAccess>& accesses) {
+std::optional<std::vector<std::uint8_t>> emit_segment_avx512(
+    const BoundProgram& bound, const UnitPlan& unit, const std::vector<Shape>& shapes,
+    const Seen& seen, std::uint32_t first_access, std::vector<JitAccess>& accesses) {
   const std::unique_ptr<std::uint8_t[]> buffer(new std::uint8_t[avx512::kCodeBytes]);
   try {
-    avx512::SegmentCode segment(bound, unit, shapes, first_access, accesses, buffer.get());
+    avx512::SegmentCode segment(bound, unit, shapes, seen, first_access, accesses, buffer.get());
     if (!segment.run()) return std::nullopt;
     return std::vector<std::uint8_t>(buffer.get(), buffer.get() + segment.getSize());
   } catch (const Xbyak::Error&) {

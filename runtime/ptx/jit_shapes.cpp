@@ -9,7 +9,11 @@
 namespace driftc::runtime::ptx {
 namespace {
 
-bool constant(const Code& code, Reg r, std::int32_t& out) {
+bool constant(const Code& code, Reg r, std::int32_t& out, const Seen* seen) {
+  if (seen && code.regs[r].uniform) {
+    out = static_cast<std::int32_t>(seen->uniform(r));
+    return true;
+  }
   if (!code.regs[r].is_constant) return false;
   out = static_cast<std::int32_t>(static_cast<std::uint32_t>(code.regs[r].bits));
   return true;
@@ -24,12 +28,12 @@ Shape meet(Shape a, Shape b) {
   return Shape::unknown();
 }
 
-Shape product(const Code& code, Reg ra, Reg rb, Shape a, Shape b) {
+Shape product(const Code& code, Reg ra, Reg rb, Shape a, Shape b, const Seen* seen) {
   if (a.is_splat() && b.is_splat()) return Shape::splat();
   std::int32_t c = 0;
-  if (a.is_linear() && constant(code, rb, c))
+  if (a.is_linear() && constant(code, rb, c, seen))
     return {Shape::Kind::kLinear, wrapped(std::int64_t{a.step} * c)};
-  if (b.is_linear() && constant(code, ra, c))
+  if (b.is_linear() && constant(code, ra, c, seen))
     return {Shape::Kind::kLinear, wrapped(std::int64_t{b.step} * c)};
   return Shape::unknown();
 }
@@ -140,7 +144,32 @@ class Statics {
 
 }  // namespace
 
-Shape shape_after(const Code& code, const Inst& i, const Shape* s) {
+std::uint32_t Seen::uniform(Reg r) const {
+  std::uint32_t v = 0;
+  std::memcpy(&v, regs + places[r].offset, sizeof v);
+  return v;
+}
+
+Shape Seen::shape(Reg r) const {
+  std::uint32_t v[kGroupLanes];
+  std::memcpy(v, regs + places[r].offset + std::size_t{group} * sizeof v, sizeof v);
+  int first = -1, second = -1;
+  for (int j = 0; j < static_cast<int>(kGroupLanes); ++j) {
+    if ((lanes >> j & 1) == 0) continue;
+    if (first < 0)
+      first = j;
+    else if (second < 0)
+      second = j;
+    if (second < 0) continue;
+    const auto step = static_cast<std::int32_t>(v[second] - v[first]) / (second - first);
+    if (v[j] - v[first] != static_cast<std::uint32_t>(step) * static_cast<std::uint32_t>(j - first))
+      return Shape::unknown();
+  }
+  if (second < 0) return {Shape::Kind::kLinear, 1};
+  return {Shape::Kind::kLinear, static_cast<std::int32_t>(v[second] - v[first]) / (second - first)};
+}
+
+Shape shape_after(const Code& code, const Inst& i, const Shape* s, const Seen* seen) {
   bool nothing = false, splat = true;
   for (std::uint8_t n = 0; n < i.sources; ++n) {
     nothing |= s[n].kind == Shape::Kind::kNothing;
@@ -158,11 +187,11 @@ Shape shape_after(const Code& code, const Inst& i, const Shape* s) {
     case Op::kSub32:
       return sum(s[0], s[1], -1);
     case Op::kMul32:
-      return product(code, i.src[0], i.src[1], s[0], s[1]);
+      return product(code, i.src[0], i.src[1], s[0], s[1], seen);
     case Op::kMad32:
-      return sum(product(code, i.src[0], i.src[1], s[0], s[1]), s[2], 1);
+      return sum(product(code, i.src[0], i.src[1], s[0], s[1], seen), s[2], 1);
     case Op::kShl32:
-      if (s[0].is_linear() && constant(code, i.src[1], c) && c >= 0 && c < 32)
+      if (s[0].is_linear() && constant(code, i.src[1], c, seen) && c >= 0 && c < 32)
         return {Shape::Kind::kLinear, wrapped(std::int64_t{s[0].step} << c)};
       return Shape::unknown();
     default:

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "runtime/ptx/frame.h"
 #include "runtime/ptx/program.h"
 
 namespace driftc::runtime::ptx {
@@ -28,8 +30,21 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// What one unguarded plain instruction does to shapes.
-Shape shape_after(const Code& code, const Inst& inst, const Shape* sources);
+// What registers hold while a unit is translated: good for guesses that its code checks.
+struct Seen {
+  const std::byte* regs = nullptr;
+  const Place* places = nullptr;  // by register
+  std::uint32_t group = 0, lanes = 0xFFFF;
+
+  std::uint32_t uniform(Reg r) const;
+  // How the lanes of a register of 32 bits look.
+  Shape shape(Reg r) const;
+};
+
+// What one unguarded plain instruction does to shapes; with `seen`, for the values uniform
+// registers hold now.
+Shape shape_after(const Code& code, const Inst& inst, const Shape* sources,
+                  const Seen* seen = nullptr);
 
 // By register. Holds for the lanes that run at any point of a program that reads no register before
 // it wrote it.

@@ -87,7 +87,10 @@ extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context,
     }
     any = true;
   }
-  if (host && any) remember(caches_of(context)[access_id], f, bytes);
+  if (host && any) {
+    remember(caches_of(context)[access_id], f, bytes);
+    remember(caches_of(context)[access.leader], f, bytes);
+  }
   return 0;
 }
 

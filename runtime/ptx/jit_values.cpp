@@ -1,13 +1,16 @@
 #include "runtime/ptx/jit_values.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
+#include <tuple>
+#include <utility>
 
 namespace driftc::runtime::ptx {
 namespace {
 
-constexpr std::size_t kMaxTerms = 3, kMaxBases = 12;
+constexpr std::size_t kMaxTerms = 12, kMaxBases = 12;
 
 // Operations that give the same result for every NaN of the same operand: those of floats write a
 // canonical NaN whatever they read.
@@ -38,11 +41,12 @@ bool ignores_nan_bits(Op op) {
 
 class Valuer {
  public:
-  Valuer(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes)
-      : code_(code), unit_(unit), shapes_(shapes) {}
+  Valuer(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes, const Seen& seen)
+      : code_(code), unit_(unit), shapes_(shapes), seen_(seen) {}
 
   UnitValues run() {
     const std::vector<Inst>& block = code_.blocks[unit_.block].code;
+    out_.uniform = unit_.uniform;
     for (std::uint32_t k : unit_.body) define(block[k]);
     for (Reg r : unit_.outputs) {
       auto at = now_.find(r);
@@ -67,7 +71,9 @@ class Valuer {
     v.kind = code_.regs[r].kind;
     v.from = code_.regs[r].uniform ? Value::From::kUniform : Value::From::kFile;
     v.reg = r;
-    v.shape = shapes_[r];
+    v.shape = v.guess = shapes_[r];
+    if (v.kind == RegKind::kW && v.from == Value::From::kFile && !v.shape.is_linear())
+      v.guess = seen_.shape(r);
     const bool constant = code_.regs[r].is_constant;
     if (v.kind == RegKind::kL && v.from == Value::From::kUniform) {
       v.is_address = true;
@@ -77,6 +83,10 @@ class Valuer {
         v.bases = {r};
     }
     return now_[r] = add(std::move(v));
+  }
+  bool overwritten(const Value& v) const {
+    return v.from == Value::From::kFile ||
+           (v.from == Value::From::kUniform && unit_.uniform && !code_.regs[v.reg].is_constant);
   }
   bool constant_of(ValueId v, std::uint64_t& bits) {
     const Value& x = value(v);
@@ -97,10 +107,27 @@ class Valuer {
     // A copy of what is not in the file is that value; the file's own may be overwritten when
     // outputs are written back.
     if (plain && (i.op == Op::kMov32 || i.op == Op::kMov64 || i.op == Op::kMovPred) &&
-        value(local.src[0]).from != Value::From::kFile) {
+        !overwritten(value(local.src[0]))) {
       now_[i.dst[0]] = local.src[0];
       return;
     }
+    // What was computed already: NVRTC repeats a window's comparisons for every tap.
+    const bool repeats = plain && i.destinations == 1;
+    const Computation computation{
+        i.op, i.imm, {local.src[0], local.src[1], local.src[2], local.src[3]}};
+    if (repeats) {
+      if (const auto at = computed_.find(computation); at != computed_.end()) {
+        now_[i.dst[0]] = at->second;
+        return;
+      }
+      if (i.op == Op::kNotPred)
+        if (const auto at = inverse_.find(local.src[0]);
+            at != inverse_.end() && !overwritten(value(at->second))) {
+          now_[i.dst[0]] = at->second;
+          return;
+        }
+    }
+    if (i.op == Op::kSelp32) find_choice(local);
     const std::int32_t position = static_cast<std::int32_t>(out_.insts.size());
     for (std::uint8_t d = 0; d < i.destinations; ++d) {
       Value v;
@@ -113,14 +140,52 @@ class Valuer {
       local.dst[d] = add(std::move(v));
     }
     for (std::uint8_t d = 0; d < i.destinations; ++d) now_[i.dst[d]] = local.dst[d];
+    if (repeats) computed_.emplace(computation, local.dst[0]);
+    if (repeats && i.op == Op::kNotPred) inverse_.emplace(local.dst[0], local.src[0]);
     out_.insts.push_back(local);
+  }
+
+  // The unguarded instruction of the unit that made a value, if it is an `op`.
+  const LocalInst* made_by(ValueId v, Op op) {
+    const Value& x = value(v);
+    if (x.from != Value::From::kInst) return nullptr;
+    const LocalInst& made = out_.insts[static_cast<std::size_t>(x.inst)];
+    return made.inst->op == op && made.guard == kNoValue ? &made : nullptr;
+  }
+  static Comparison comparison(const LocalInst& i) { return static_cast<Comparison>(i.inst->imm); }
+  void find_choice(LocalInst& i) {
+    const ValueId a = i.src[0], b = i.src[1];
+    if (const LocalInst* either = made_by(i.src[2], Op::kOrPred)) {
+      const LocalInst* x = made_by(either->src[0], Op::kSetpF32);
+      const LocalInst* y = made_by(either->src[1], Op::kSetpF32);
+      if (!x || !y) return;
+      if (comparison(*x) == Comparison::kNan) std::swap(x, y);
+      if (comparison(*x) == Comparison::kGt && x->src[0] == a && x->src[1] == b &&
+          comparison(*y) == Comparison::kNan && y->src[0] == a && y->src[1] == a)
+        i.choice = Choice::kLargerOrNan;
+      return;
+    }
+    const LocalInst* c = made_by(i.src[2], Op::kSetpF32);
+    if (!c) return;
+    const bool same = c->src[0] == a && c->src[1] == b, swapped = c->src[0] == b && c->src[1] == a;
+    if ((comparison(*c) == Comparison::kGt && same) ||
+        (comparison(*c) == Comparison::kLt && swapped))
+      i.choice = Choice::kLarger;
+    if ((comparison(*c) == Comparison::kLt && same) ||
+        (comparison(*c) == Comparison::kGt && swapped))
+      i.choice = Choice::kSmaller;
   }
 
   void describe_shape(const Inst& i, const LocalInst& local, Value& v) {
     Shape sources[5];
+    for (std::uint8_t s = 0; s < i.sources; ++s) sources[s] = value(local.src[s]).guess;
+    v.guess = shape_after(code_, i, sources, &seen_);
     for (std::uint8_t s = 0; s < i.sources; ++s) sources[s] = value(local.src[s]).shape;
     v.shape = shape_after(code_, i, sources);
-    if (v.shape.is_linear()) return;
+    if (v.shape.is_linear()) {
+      v.guess = v.shape;
+      return;
+    }
     // Adding what all lanes share does not change how they differ.
     auto keeps = [&](int varying, bool others_splat) {
       if (others_splat) v.pattern = value(local.src[varying]).pattern;
@@ -258,7 +323,8 @@ class Valuer {
         else
           use(i.src[0], k);
       }
-      for (int s = first; s < i.inst->sources; ++s)
+      const int last = i.choice == Choice::kNone ? i.inst->sources : 2;
+      for (int s = first; s < last; ++s)
         use(i.src[s], k, !ignores_nan_bits(op) || (op == Op::kSelp32));
     }
     for (Value& v : out_.values) std::reverse(v.uses.begin(), v.uses.end());
@@ -267,14 +333,19 @@ class Valuer {
   const Code& code_;
   const UnitPlan& unit_;
   const std::vector<Shape>& shapes_;
+  const Seen& seen_;
   UnitValues out_;
   std::map<Reg, ValueId> now_;
+  using Computation = std::tuple<Op, std::int64_t, std::array<ValueId, 4>>;
+  std::map<Computation, ValueId> computed_;
+  std::map<ValueId, ValueId> inverse_;  // of predicates
 };
 
 }  // namespace
 
-UnitValues value_unit(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes) {
-  return Valuer(code, unit, shapes).run();
+UnitValues value_unit(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes,
+                      const Seen& seen) {
+  return Valuer(code, unit, shapes, seen).run();
 }
 
 }  // namespace driftc::runtime::ptx

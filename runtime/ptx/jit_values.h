@@ -34,6 +34,7 @@ struct Value {
   // The lanes' values differ as those of `pattern` do; itself when nothing better is known.
   Shape shape = Shape::unknown();
   ValueId pattern = kNoValue;
+  Shape guess = Shape::unknown();  // how the lanes looked when the unit was translated
 
   // 64 bits: (extended index << shift) + the uniform registers + offset, modulo 2^64.
   bool is_address = false;
@@ -48,8 +49,13 @@ struct Value {
   std::vector<std::int32_t> uses;  // positions, ascending; the end of the unit is body.size()
 };
 
+// A comparison and a choice that are one instruction here: src[0] > src[1] ? src[0] : src[1], the
+// same with <, and the first one where src[0] is NaN.
+enum class Choice : std::uint8_t { kNone, kLarger, kSmaller, kLargerOrNan };
+
 struct LocalInst {
   const Inst* inst = nullptr;
+  Choice choice = Choice::kNone;  // of kSelp32
   ValueId src[5] = {kNoValue, kNoValue, kNoValue, kNoValue, kNoValue};
   ValueId old[4] = {kNoValue, kNoValue, kNoValue,
                     kNoValue};  // kept in lanes that the guard turns off
@@ -67,8 +73,10 @@ struct UnitValues {
   std::vector<Value> values;
   std::vector<LocalInst> insts;  // one per entry of the unit's body
   std::vector<Output> outputs;
+  bool uniform = false;  // all lanes are the same, and all run
 };
 
-UnitValues value_unit(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes);
+UnitValues value_unit(const Code& code, const UnitPlan& unit, const std::vector<Shape>& shapes,
+                      const Seen& seen);
 
 }  // namespace driftc::runtime::ptx

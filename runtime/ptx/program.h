@@ -210,6 +210,7 @@ void convert_branches(Code& code);
 void simplify(Code& code);
 void find_joins(Code& code);
 void find_uniform(Code& code, bool enable);
+void split_uniform_products(Code& code);  // simplify.cpp
 void find_regions(Code& code);
 void allocate(ProgramCode& program);
 

@@ -2,6 +2,7 @@
 // and constants are propagated, 64-bit address arithmetic whose upper half nobody reads becomes
 // 32-bit, loop invariants move out of loops, and values nobody reads disappear.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "runtime/ptx/flow.h"
@@ -292,6 +293,54 @@ void hoist_invariants(Code& code) {
 }
 
 }  // namespace
+
+// a * b + c with a and b the same for all threads: the product is computed once, and what is left
+// is a sum, in which addresses are recognised.
+void split_uniform_products(Code& code) {
+  const Counts counts = count_uses(code);
+  auto fixed = [&](Reg r) {
+    return code.regs[r].uniform &&
+           (code.regs[r].is_constant || code.regs[r].is_special || counts.writes[r] == 1);
+  };
+  for (Block& b : code.blocks) {
+    if (b.divergent) continue;
+    std::map<std::pair<Reg, Reg>, Reg> products;
+    std::vector<Inst> out;
+    out.reserve(b.code.size());
+    for (Inst& i : b.code) {
+      if (i.op != Op::kMad32 || i.uniform || !fixed(i.src[0]) || !fixed(i.src[1])) {
+        out.push_back(i);
+        continue;
+      }
+      const auto [at, fresh] = products.emplace(std::pair{i.src[0], i.src[1]}, kNoReg);
+      if (fresh) {
+        RegInfo info;
+        info.kind = RegKind::kW;
+        info.uniform = true;
+        code.regs.push_back(info);
+        at->second = static_cast<Reg>(code.regs.size() - 1);
+        Inst product;
+        product.op = Op::kMul32;
+        product.destinations = 1;
+        product.sources = 2;
+        product.uniform = true;
+        product.dst[0] = at->second;
+        product.src[0] = i.src[0];
+        product.src[1] = i.src[1];
+        product.line = i.line;
+        product.source = i.source;
+        out.push_back(product);
+      }
+      i.op = Op::kAdd32;
+      i.sources = 2;
+      i.src[0] = at->second;
+      i.src[1] = i.src[2];
+      i.src[2] = kNoReg;
+      out.push_back(i);
+    }
+    b.code = std::move(out);
+  }
+}
 
 void simplify(Code& code) {
   read_parameters_first(code);

@@ -18,6 +18,7 @@ struct ConvSpec {
   Layout in = kNchw, out = kNchw;
   bool bias = false, grouped = false, depthwise = false;
   std::int64_t channels_low = 1, channels_high = 40;
+  bool tall = false;  // several lines a thread
 };
 
 // The convolution node of a case with random shapes; `x` and the output's shape are for epilogues.
@@ -29,7 +30,8 @@ KernelCase conv(Draw& draw, const ConvSpec& s) {
   if (s.depthwise) groups = draw(2, 9), channels = 1, columns = draw(1, 2);
   const std::int64_t dh = draw(1, 2), dw = draw(1, 2);
   const Ints pad{draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)};
-  const std::int64_t h = std::max(draw(1, 13), (s.kernel_h - 1) * dh + 3 - pad[0] - pad[2]);
+  const std::int64_t h =
+      s.tall ? draw(72, 90) : std::max(draw(1, 13), (s.kernel_h - 1) * dh + 3 - pad[0] - pad[2]);
   const std::int64_t w = std::max(draw(1, 13), (s.kernel_w - 1) * dw + 3 - pad[1] - pad[3]);
   std::vector<ir::ValueId> operands;
   operands.push_back(test.input({draw(1, 3), groups * channels, h, w}, s.in));
@@ -283,6 +285,12 @@ const Family kFamilies[] = {
                         .channels_low = 2,
                         .channels_high = 9});
      }},
+    {"direct 3x3 crs depthwise, tall",
+     [](Draw& d) {
+       return plain(
+           d,
+           {.algorithm = Algorithm::kDirect, .order = "crs.fma", .depthwise = true, .tall = true});
+     }},
     {"direct 1x1 crs f64",
      [](Draw& d) {
        return plain(d, {.algorithm = Algorithm::kDirect,
@@ -291,6 +299,13 @@ const Family kFamilies[] = {
                         .kernel_w = 1,
                         .bias = true,
                         .channels_low = 2});
+     }},
+    {"direct 3x3 rsc skip, tall, residual",
+     [](Draw& d) {
+       return add_relu(d, {.algorithm = Algorithm::kDirect,
+                           .order = "rsc.skip.fma",
+                           .channels_high = 4,
+                           .tall = true});
      }},
 };
 

@@ -56,9 +56,10 @@ KernelCase copy(const std::function<void(KernelCase&)>& build, Layout layout = k
   return test;
 }
 KernelCase pool(Draw& d, Op op, const char* order, std::int64_t kernel, Layout in, Layout out,
-                bool include, bool relu) {
+                bool include, bool relu, bool tall = false) {
   KernelCase test(Algorithm::kPool, order);
-  const std::int64_t h = d(kernel, 13), w = d(kernel, 13);
+  // Tall ones have several lines a thread.
+  const std::int64_t h = tall ? d(100, 120) : d(kernel, 13), w = d(kernel, 13);
   ir::AttributeList attributes{
       {"kernel", Ints{kernel, kernel}},
       {"stride", Ints{d(1, 3), d(1, 3)}},
@@ -288,12 +289,12 @@ const Family kFamilies[] = {
            },
            kNhwc);
      }},
-    {"max_pool 3x3 nchw",
-     [](Draw& d) { return pool(d, Op::kMaxPool, "", 3, kNchw, kNchw, false, false); }},
+    {"max_pool 3x3 nchw, tall",
+     [](Draw& d) { return pool(d, Op::kMaxPool, "", 3, kNchw, kNchw, false, false, true); }},
     {"max_pool 2x2 nhwc, relu",
      [](Draw& d) { return pool(d, Op::kMaxPool, "", 2, kNhwc, kNhwc, false, true); }},
-    {"avg_pool 3x3",
-     [](Draw& d) { return pool(d, Op::kAvgPool, "hw.add", 3, kNchw, kNchw, false, false); }},
+    {"avg_pool 3x3, tall",
+     [](Draw& d) { return pool(d, Op::kAvgPool, "hw.add", 3, kNchw, kNchw, false, false, true); }},
     {"avg_pool 2x2 with padding, kahan",
      [](Draw& d) { return pool(d, Op::kAvgPool, "hw.kahan", 2, kNhwc, kNchw, true, false); }},
     {"avg_pool 9x9 f64",
@@ -304,6 +305,12 @@ const Family kFamilies[] = {
     {"mean lanes8 f64", [](Draw& d) { return mean(d, "hw.lanes8.f64", kNchw); }},
     {"softmax last axis", [](Draw& d) { return softmax(d, "k.add", -1); }},
     {"softmax middle axis, f64", [](Draw& d) { return softmax(d, "k.f64", 1); }},
+    {"relu of many",
+     [](Draw& d) {
+       return pointwise(false, [&](KernelCase& t) {  // several elements a thread
+         t.add(Op::kRelu, {t.add(Op::kAdd, {t.input({d(65, 70), d(64, 66), 64}), t.input({64})})});
+       });
+     }},
 };
 
 }  // namespace

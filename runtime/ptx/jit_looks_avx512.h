@@ -1,0 +1,142 @@
+// Whether the lanes of a value follow each other: proved, or looked at once per group and value
+// that says how they differ. Private to runtime/ptx.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "runtime/ptx/jit_scattered_avx512.h"
+
+namespace driftc::runtime::ptx::avx512 {
+
+class Looks : public ScatteredAccesses {
+ public:
+  using ScatteredAccesses::ScatteredAccesses;
+
+ protected:
+  // As look(), but does not look at what is proved, and only once at values that differ by what all
+  // lanes share.
+  int in_line(ValueId v, int log_step) {
+    const Value& x = value(v);
+    if (log_step < 0 || log_step > 4) return -1;
+    if (!x.shape.is_linear() && x.pattern == v) return look(v, log_step);
+    if (x.shape.is_linear() && x.shape.step != 1 << log_step) return -1;
+    for (std::size_t n = 0; n < looked_.size(); ++n)
+      if (looked_[n].first == v && looked_[n].second == log_step) return static_cast<int>(n);
+    int pattern = -1;
+    if (!x.shape.is_linear()) {
+      pattern = look(x.pattern, log_step);
+      if (pattern < 0) return -1;
+    }
+    if (looked_.size() == JitContext::kRoots) return -1;
+    const int n = static_cast<int>(looked_.size());
+    looked_.emplace_back(v, log_step);
+    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
+    vpsubd(zmm30, vec(v), ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
+    vpcompressd(zmm29 | k1 | T_z, zmm30);
+    vmovd(dword[rbp + at], Xbyak::Xmm(29));
+    flag_of_[n] = pattern;
+    return n;
+  }
+  // Looks once whether the lanes of a value follow each other by 1 << log_step; the answer is in
+  // context.roots. -1: such a step does not exist, or there is no room for the answer.
+  int look(ValueId v, int log_step) {
+    if (log_step < 0 || log_step > 4) return -1;
+    for (std::size_t n = 0; n < looked_.size(); ++n)
+      if (looked_[n].first == v && looked_[n].second == log_step) return static_cast<int>(n);
+    if (looked_.size() == JitContext::kRoots) return -1;
+    const int n = static_cast<int>(looked_.size());
+    looked_.emplace_back(v, log_step);
+    const Zmm a = vec(v);
+    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
+    vpsubd(zmm30, a, ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
+    vpcompressd(zmm29 | k1 | T_z, zmm30);
+    vpbroadcastd(zmm29, Xbyak::Xmm(29));
+    vpcmpeqd(k7 | k1, zmm30, zmm29);
+    kmovw(ecx, k7);
+    vmovd(dword[rbp + at], Xbyak::Xmm(29));
+    xor_(eax, eax);
+    cmp(ecx, r10d);
+    setne(al);
+    neg(rax);
+    mov(ptr[rbp + at + 8], rax);
+    return n;
+  }
+  // The same for 64-bit addresses.
+  int look_wide(const Access& a) {
+    const int log_step = 2 + a.log_count;
+    for (std::size_t n = 0; n < looked_.size(); ++n)
+      if (looked_[n].first == a.wide_root && looked_[n].second == log_step)
+        return static_cast<int>(n);
+    if (looked_.size() == JitContext::kRoots) return -1;
+    const int n = static_cast<int>(looked_.size());
+    looked_.emplace_back(a.wide_root, log_step);
+    const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
+    first_wide(a);
+    shl(ecx, log_step);
+    sub(rax, rcx);
+    mov(ptr[rbp + at], rax);
+    vpbroadcastq(zmm30, rax);
+    vpaddq(zmm29, zmm30, ptr[rbp + CONTEXT(wide_lanes) + 128 * log_step]);
+    vpaddq(zmm28, zmm30, ptr[rbp + CONTEXT(wide_lanes) + 128 * log_step + 64]);
+    equal_wide(a, zmm29, zmm28);
+    and_(ecx, r10d);
+    xor_(eax, eax);
+    cmp(ecx, r10d);
+    setne(al);
+    neg(rax);
+    mov(ptr[rbp + at + 8], rax);
+    return n;
+  }
+  // The slot whose second word says whether the lanes of a look are in line; -1: they are by proof.
+  int flag_slot(int root) const {
+    const auto at = flag_of_.find(root);
+    return at == flag_of_.end() ? root : at->second;
+  }
+  // rcx = address (global), offset (shared) of lane 0's access; -1 when the lanes are not in line.
+  // `flag`: the look's flag_slot(), which code out of line has to ask for beforehand.
+  void place_of_first(const Access& a, int root, int flag, const Label& otherwise) {
+    const int at = CONTEXT(roots) + root * static_cast<int>(sizeof(JitContext::Root));
+    if (a.wide) {
+      mov(rcx, ptr[rbp + at]);
+      if (a.offset) add(rcx, static_cast<int>(a.offset));
+    } else {
+      mov(eax, dword[rbp + at]);
+      add_terms(a);
+      if (!a.shared) {
+        // The index of the last lane must not wrap, or it would be extended to something else.
+        const int reach = 15 << (a.log_count + 2 - a.shift);
+        if (a.sign) {
+          cmp(eax, 0x7FFFFFFF - reach);
+          jg(otherwise, T_NEAR);
+        } else {
+          cmp(eax, static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(reach)));
+          ja(otherwise, T_NEAR);
+        }
+      }
+      extended(a);
+    }
+    if (flag >= 0) or_(rcx, second_at(flag));
+  }
+  // A place in context.roots for something else; -1: all are taken.
+  int take_slot() {
+    if (looked_.size() == JitContext::kRoots) return -1;
+    looked_.emplace_back(kNoValue, 0);
+    return static_cast<int>(looked_.size()) - 1;
+  }
+  Xbyak::Address first_at(int slot) const {
+    return Xbyak::util::ptr[rbp +
+                            (CONTEXT(roots) + slot * static_cast<int>(sizeof(JitContext::Root)))];
+  }
+  Xbyak::Address second_at(int slot) const {
+    return Xbyak::util::ptr[rbp + (CONTEXT(roots) +
+                                   slot * static_cast<int>(sizeof(JitContext::Root)) + 8)];
+  }
+
+  // Places in context.roots: of values that were looked at, or (no value) of other things.
+  std::vector<std::pair<ValueId, int>> looked_;
+  std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
+};
+
+}  // namespace driftc::runtime::ptx::avx512
