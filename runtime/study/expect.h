@@ -17,10 +17,9 @@
 // - tensor cores truncate, so their results lie to one side, by less where a sum is cut into
 // slices: the expected value is halfway to what one chain of blocks makes of the operands, and the
 // variance counts that chain's roundings and the width of the way;
-// - Winograd's roundings are those of its transforms (compare::winograd_variance); where it rounds to
-// tf32 inside, what our evaluation makes is expected.
-// A variance that is infinite means that nothing can be said (a division by something that may be
-// zero).
+// - Winograd's roundings are those of its transforms (compare::winograd_variance); where it rounds
+// to tf32 inside, what our evaluation makes is expected. A variance that is infinite means that
+// nothing can be said (a division by something that may be zero).
 //
 // Nothing fails; thread-safe; results do not depend on threads.
 #pragma once

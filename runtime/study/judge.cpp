@@ -252,12 +252,12 @@ class Judge {
     for (std::size_t i = 0; i < wanted_.size(); ++i)
       if (graph_.value(wanted_[i]).type.dtype != ir::DType::kI64) observed.push_back(results[i]);
     for (std::size_t h = 0; known(h); ++h) {
-      // Units and algorithms of their own are asked for what no chain of sums explains, tensor
-      // cores after transforms, all of a kind.
+      // Units and algorithms of their own are asked for what no chain of sums explains by its
+      // statistics, tensor cores after transforms, all of a kind.
       const auto kind = [&](std::size_t i) {
         return !hypotheses_[i].arch.empty() ? 2 : hypotheses_[i].winograd != 0 ? 1 : 0;
       };
-      if (h > 0 && kind(h) != kind(h - 1) && choose(fits).second) break;
+      if (h > 0 && kind(h) != kind(h - 1) && fits_statistically(fits[choose(fits).first])) break;
       // At a node all hypotheses are shown; a graph costs more, and nothing is asked once f32
       // explains it.
       if (h == 1 && !direct() && fits_statistically(fits[0])) break;

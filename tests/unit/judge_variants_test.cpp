@@ -92,8 +92,8 @@ void check(const Problem& p, const std::vector<study::PrecisionHypothesis>& list
       // tell.
       const bool eleven = (kind_of(h) == "f16" && file.precision.starts_with("tf32:rna")) ||
                           (kind_of(h) == "tf32:rna" && file.precision.starts_with("f16"));
-      const bool untold = typical_of(file, "f16") < 1.01 * typical_of(file, "tf32:rna") &&
-                          typical_of(file, "tf32:rna") < 1.01 * typical_of(file, "f16");
+      const bool untold = typical_of(file, "f16") < 1.5 * typical_of(file, "tf32:rna") &&
+                          typical_of(file, "tf32:rna") < 1.5 * typical_of(file, "f16");
       const bool near_sum = h.winograd != 0 && h.operands == Hypothesis::kF32 &&
                             (file.precision == "f32" || file.precision == "winograd2");
       const bool named = file.precision.starts_with(kind_of(h)) || near_sum || (eleven && untold);
