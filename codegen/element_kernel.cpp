@@ -55,22 +55,32 @@ Places plane_blocks(std::int64_t planes, std::int64_t h, std::int64_t w, int lin
   return {{blocks(w, x), blocks(h, y * lines), blocks(planes, 1)},
           {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), 1},
           lines,
-          y};
+          y,
+          true};
 }
 
 }  // namespace
 
+Places places_of(const ir::TensorType& result, int lines) {
+  constexpr std::uint32_t kMaxGrid = 65535;  // blocks along y and z
+  constexpr std::int64_t kTall = 32;
+  if (result.shape[2] < kTall) lines = 1;
+  const Places places =
+      plane_blocks(result.shape[0] * result.shape[1], result.shape[2], result.shape[3], lines);
+  if (result.layout == ir::Layout::kNchw && places.grid[1] <= kMaxGrid &&
+      places.grid[2] <= kMaxGrid)
+    return places;
+  const std::int64_t blocks = ceil_div(result.shape.elements(), kElementThreads);
+  return {{static_cast<std::uint32_t>(blocks), 1, 1}, {kElementThreads, 1, 1}};
+}
+
 Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
                     const std::string& channel, const std::string& channels,
                     const std::string& out_h, const std::string& out_w, int lines) {
-  constexpr std::uint32_t kMaxGrid = 65535;  // blocks along y and z
-  constexpr std::int64_t kTall = 32;
   CudaWriter& w = builder.body();
-  const std::int64_t planes = result.shape[0] * result.shape[1];
-  if (result.shape[2] < kTall) lines = 1;
-  const Places places = plane_blocks(planes, result.shape[2], result.shape[3], lines);
-  if (result.layout == ir::Layout::kNchw && places.grid[1] <= kMaxGrid &&
-      places.grid[2] <= kMaxGrid) {
+  const Places places = places_of(result, lines);
+  if (places.planes) {
+    lines = places.lines;
     w.line("const index_t out_x = (index_t)blockIdx.x * blockDim.x + threadIdx.x;");
     if (lines > 1) {
       w.line(fmt::format("// {} lines a thread, blockDim.y apart.", lines));
@@ -89,8 +99,7 @@ Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
     if (lines > 1) builder.integer("out_step", places.lines_apart * result.shape[3]);
     return places;
   }
-  const std::int64_t elements = result.shape.elements();
-  begin_elements(builder, elements);
+  begin_elements(builder, result.shape.elements());
   const auto peel = [&](const std::string& name, const char* from, const std::string& extent,
                         const char* rest) {
     w.line(fmt::format("const index_t {0} = {1} / {2}, {3} = {1} - {0} * {2};", rest, from, extent,
@@ -105,8 +114,7 @@ Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
     peel("out_y", "line", out_h, "plane");
     peel(channel, "plane", channels, "image");
   }
-  return {{static_cast<std::uint32_t>(ceil_div(elements, kElementThreads)), 1, 1},
-          {kElementThreads, 1, 1}};
+  return places;
 }
 void each_line(CudaWriter& w, const Places& places, const std::function<void()>& body) {
   if (places.lines == 1) return body();

@@ -35,7 +35,14 @@ struct Places {
   std::array<std::uint32_t, 3> grid, block;
   int lines = 1;
   std::int64_t lines_apart = 0;
+  bool planes = false;  // blocks are rectangles of planes
 };
+// The geometry alone.
+Places places_of(const ir::TensorType& result, int lines = 1);
+// Lines of a direct convolution: they share the thread's weights, columns and work on its index.
+constexpr int direct_lines(std::int64_t taps, bool starts_with_bias) {
+  return taps <= 9 && !starts_with_bias ? 4 : 1;
+}
 Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
                     const std::string& channel, const std::string& channels,
                     const std::string& out_h, const std::string& out_w, int lines = 1);

@@ -53,10 +53,8 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   ConvCode code(builder, problem);
   stage.declare(builder);
   CudaWriter& w = builder.body();
-  // Several lines a thread share its weights, its columns and the work on its index.
-  const int lines = kh * kw <= 9 && !stage.starts_with_bias() ? 4 : 1;
-  const Places places =
-      begin_places(builder, context.result, "k", "all_columns", "out_h", "out_w", lines);
+  const Places places = begin_places(builder, context.result, "k", "all_columns", "out_h", "out_w",
+                                     direct_lines(kh * kw, stage.starts_with_bias()));
   w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
   w.line(fmt::format("const index_t base = {} + {} + {} + {};", code.along(0, "image"),
                      code.along(1, "(k / columns * channels)"), code.along(2, "y0"),

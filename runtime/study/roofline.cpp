@@ -4,12 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "codegen/element_kernel.h"
 #include "passes/tiling.h"
 
 namespace driftc::runtime::study {
 namespace {
 
-constexpr int kElementThreads = 256;
+constexpr int kElementThreads = codegen::kElementThreads;
 // Of a thread that loads one element of a tile: address, guards, load, store.
 constexpr double kLoadInstructions = 8;
 // Per element of a kernel with one thread per element: coordinates, guard, store.
@@ -49,6 +50,7 @@ class Works {
   Works(const ir::Kernel& kernel, std::span<const ir::TensorType> operands,
         const ir::TensorType& result, const DeviceProfile& device)
       : kernel_(kernel),
+        result_(result),
         device_(device),
         node_(*ir::reduction_node(kernel.body)),
         extent_(*passes::gemm_extent(kernel.body)),
@@ -142,19 +144,27 @@ class Works {
     return out;
   }
 
-  // One thread per output: a load of x and one of w for each product.
+  // A thread per output, or per few lines of a plane: a load of x for each product, and one of w
+  // that the thread's lines share.
   LaunchWork direct(const Product& p) const {
     const ir::ReductionExtent reduction = ir::reduction_extent(kernel_.body, node_);
-    const double taps = real(reduction.r * reduction.s);
-    LaunchWork out = elements("direct", p.m * p.n * p.batches, epilogue(), 0);
+    const std::int64_t taps = reduction.r * reduction.s;
+    const codegen::Places places = codegen::places_of(
+        result_, codegen::direct_lines(taps, order().bias == ir::BiasPoint::kFirst));
+    LaunchWork out;
+    out.name = "direct";
     out.sums = true;
+    out.threads = static_cast<int>(places.block[0] * places.block[1] * places.block[2]);
+    out.blocks = real(places.grid[0]) * places.grid[1] * places.grid[2];
+    const double outputs = real(out.threads) * places.lines, each = outputs * p.k;
     const double per_product = instructions_per_product(order().arith);
     out.pipe = pipe();
-    out.products = kElementThreads * p.k * per_product;
-    out.instructions += kElementThreads * p.k * (per_product + 6);
-    out.shared_words = 2 * kElementThreads * p.k;
+    out.products = each * per_product;
+    out.instructions =
+        outputs * epilogue() + out.threads * kElementInstructions + each * (per_product + 6);
+    out.shared_words = each + out.threads * p.k;
     // Neighbouring outputs share the inputs of overlapping windows.
-    out.l2_bytes = 4 * kElementThreads * (p.k / taps + 2);
+    out.l2_bytes = 4 * outputs * (p.k / real(taps) + 2);
     out.waits = real(reduction.c);
     out.registers = 40;
     out.memory_bytes = main_bytes_ + rest_bytes_ + output_bytes_;
@@ -219,6 +229,7 @@ class Works {
   }
 
   const ir::Kernel& kernel_;
+  const ir::TensorType& result_;
   const DeviceProfile& device_;
   const ir::Node& node_;
   passes::GemmExtent extent_;
