@@ -35,7 +35,7 @@ class Accesses : public Families {
     }
 
     if (fast_ && together && fast_access(i, a, *together)) return;
-    stores_made_ |= a.store;
+    stores_made_ |= lasting(a);
     if (a.root != kNoValue) a.root_register = vec(a.root).getIdx();
     if (a.store) {
       for (int e = 0; e < a.count; ++e) a.data[e] = vec(i.src[1 + e]).getIdx();
@@ -97,8 +97,19 @@ class Accesses : public Families {
   // ---- the fast form
   // A unit's code for groups whose accesses all are as when it was translated: the proof of a
   // family goes to the general form when it fails, which begins the group again. That is possible
-  // as long as the group has stored nothing.
-  bool has_fast_form() const { return !v_.uniform && !families_.empty(); }
+  // as long as the group has stored nothing, or only what it does not read: that is stored again.
+  // A family of one costs as much in either form, unless its lanes are two apart.
+  bool has_fast_form() {
+    if (v_.uniform) return false;
+    rereads_shared_ = std::any_of(v_.insts.begin(), v_.insts.end(), [](const LocalInst& i) {
+      return i.inst->op == Op::kLoad && i.inst->memory.space == Space::kShared;
+    });
+    return std::any_of(families_.begin(), families_.end(), [&](const Family& f) {
+      const Shape guess = value(f.root).guess;
+      return f.members > 1 || (guess.is_linear() && guess.step == 2 && !f.store);
+    });
+  }
+  bool lasting(const Access& a) const { return a.store && (!a.shared || rereads_shared_); }
   void begin_fast() {
     fast_ = true;
     looked_before_ = looked_.size();
@@ -483,7 +494,8 @@ class Accesses : public Families {
   };
 
   bool fast_ = false;         // the fast form is being written
-  bool stores_made_ = false;  // before the running instruction
+  bool stores_made_ = false;  // lasting ones, before the running instruction
+  bool rereads_shared_ = false;
   std::size_t looked_before_ = 0;
   Label careful_, try_, missed_, general_;
   std::uint32_t next_access_;

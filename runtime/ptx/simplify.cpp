@@ -2,8 +2,13 @@
 // and constants are propagated, 64-bit address arithmetic whose upper half nobody reads becomes
 // 32-bit, loop invariants move out of loops, and values nobody reads disappear.
 #include <algorithm>
+#include <array>
+#include <initializer_list>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "runtime/ptx/flow.h"
 #include "runtime/ptx/program.h"
@@ -292,54 +297,175 @@ void hoist_invariants(Code& code) {
   }
 }
 
+// Products of what all threads share are computed once, and what is left is a sum, in which
+// addresses are recognised: a * b + c with uniform a and b, and (v + a) * b + c with uniform a and
+// b where v * b + c is wanted more than once, as in the rows of a tile.
+class UniformProducts {
+ public:
+  explicit UniformProducts(Code& code) : code_(code), counts_(count_uses(code)) {}
+
+  void run() {
+    for (std::uint32_t b = 0; b < code_.blocks.size(); ++b)
+      if (!code_.blocks[b].divergent) block(code_.blocks[b]);
+    // Behind the parameters, which come first.
+    auto& entry = code_.blocks[0].code;
+    const auto at = std::find_if(entry.begin(), entry.end(),
+                                 [](const Inst& i) { return i.op != Op::kLoadParam; });
+    entry.insert(at, first_.begin(), first_.end());
+  }
+
+ private:
+  struct Row {  // v * b + c
+    Reg v = kNoReg, b = kNoReg, c = kNoReg;
+    bool swapped = false;  // b is the first operand
+    auto operator<=>(const Row&) const = default;
+  };
+  struct Sum {  // v + a
+    Reg v, a;
+  };
+
+  bool is_written_once(Reg r) const { return r < counts_.writes.size() && counts_.writes[r] == 1; }
+  bool is_constant(Reg r) const {
+    return code_.regs[r].is_constant || code_.regs[r].is_special || code_.regs[r].is_parameter;
+  }
+  // Has one value from its one definition, or from the begin of the block, to the end of the block.
+  bool is_steady(Reg r) const {
+    return is_constant(r) || (is_written_once(r) && (defined_.contains(r) || !here_.contains(r)));
+  }
+  bool is_fixed(Reg r) const { return code_.regs[r].uniform && is_steady(r); }
+
+  // The row that an instruction belongs to, and what it adds to v.
+  std::optional<std::pair<Row, Reg>> row_of(const Inst& i) const {
+    if (i.op != Op::kMad32 || i.uniform || i.guard != kNoReg || !is_steady(i.src[2])) return {};
+    for (int s = 0; s < 2; ++s) {
+      const auto at = sums_.find(i.src[s]);
+      if (at != sums_.end() && is_fixed(i.src[1 - s]))
+        return std::pair{Row{at->second.v, i.src[1 - s], i.src[2], s == 1}, at->second.a};
+    }
+    return {};
+  }
+  void note_sum(const Inst& i) {
+    if (i.op != Op::kAdd32 || i.uniform || i.guard != kNoReg || !is_written_once(i.dst[0])) return;
+    // NVRTC repeats sums with a loop's counter.
+    const std::array<std::size_t, 4> operands{i.src[0], writes_before(i.src[0]), i.src[1],
+                                              writes_before(i.src[1])};
+    first_same_[i.dst[0]] = known_sums_.emplace(operands, i.dst[0]).first->second;
+    for (int s = 0; s < 2; ++s) {
+      const Reg v = i.src[s], a = i.src[1 - s];
+      if (code_.regs[v].uniform || !is_steady(v) || !is_fixed(a)) continue;
+      const auto same = first_same_.find(v);
+      sums_[i.dst[0]] = {same == first_same_.end() ? v : same->second, a};
+    }
+  }
+  std::size_t writes_before(Reg r) const {
+    const auto at = defined_.find(r);
+    return at == defined_.end() ? 0 : at->second;
+  }
+  void passed(const Inst& i) {
+    note_sum(i);
+    for_writes(i, [&](Reg r) { ++defined_[r]; });
+  }
+  void begin() {
+    sums_.clear();
+    first_same_.clear();
+    known_sums_.clear();
+    defined_.clear();
+  }
+
+  void block(Block& b) {
+    begin();
+    here_.clear();
+    products_.clear();
+    rows_.clear();
+    for (const Inst& i : b.code) for_writes(i, [&](Reg r) { here_.insert(r); });
+    std::map<Row, int> wanted;
+    for (const Inst& i : b.code) {
+      if (const auto row = row_of(i)) ++wanted[row->first];
+      passed(i);
+    }
+    begin();
+    out_.clear();
+    out_.reserve(b.code.size());
+    for (const Inst& i : b.code) {
+      const auto row = row_of(i);
+      if (i.op == Op::kMad32 && !i.uniform && is_fixed(i.src[0]) && is_fixed(i.src[1])) {
+        emit_sum(i, product(i.src[0], i.src[1], i), i.src[2]);
+      } else if (row && wanted[row->first] > 1) {
+        const Reg added = product(row->second, row->first.b, i);
+        emit_sum(i, added, value_of(row->first, i));
+      } else {
+        out_.push_back(i);
+      }
+      passed(i);
+    }
+    b.code = out_;
+  }
+
+  Reg fresh(bool uniform) {
+    RegInfo info;
+    info.kind = RegKind::kW;
+    info.uniform = uniform;
+    code_.regs.push_back(info);
+    return static_cast<Reg>(code_.regs.size() - 1);
+  }
+  static Inst made(Op op, bool uniform, Reg to, std::initializer_list<Reg> from,
+                   const Inst& where) {
+    Inst i;
+    i.op = op;
+    i.destinations = 1;
+    i.uniform = uniform;
+    i.dst[0] = to;
+    for (Reg r : from) i.src[i.sources++] = r;
+    i.line = where.line;
+    i.source = where.source;
+    return i;
+  }
+  void emit_sum(Inst i, Reg a, Reg b) {
+    i.op = Op::kAdd32;
+    i.sources = 2;
+    i.src[0] = a;
+    i.src[1] = b;
+    i.src[2] = kNoReg;
+    out_.push_back(i);
+  }
+  Reg product(Reg a, Reg b, const Inst& where) {
+    const bool always = is_constant(a) && is_constant(b);  // then once for the whole kernel
+    auto& known = always ? constant_products_ : products_;
+    const auto [at, unknown] = known.emplace(std::pair{a, b}, kNoReg);
+    if (unknown) {
+      at->second = fresh(true);
+      (always ? first_ : out_).push_back(made(Op::kMul32, true, at->second, {a, b}, where));
+    }
+    return at->second;
+  }
+  Reg value_of(const Row& row, const Inst& where) {
+    const auto [at, unknown] = rows_.emplace(row, kNoReg);
+    if (unknown) {
+      at->second = fresh(false);
+      out_.push_back(made(Op::kMad32, false, at->second,
+                          {row.swapped ? row.b : row.v, row.swapped ? row.v : row.b, row.c},
+                          where));
+    }
+    return at->second;
+  }
+
+  Code& code_;
+  const Counts counts_;
+  std::map<std::pair<Reg, Reg>, Reg> constant_products_, products_;
+  std::map<Reg, Sum> sums_;
+  std::map<Row, Reg> rows_;
+  std::map<std::array<std::size_t, 4>, Reg> known_sums_;
+  std::map<Reg, Reg> first_same_;       // of sums of the block
+  std::set<Reg> here_;                  // written in the block
+  std::map<Reg, std::size_t> defined_;  // how often before the running instruction
+  std::vector<Inst> first_, out_;
+};
+
 }  // namespace
 
-// a * b + c with a and b the same for all threads: the product is computed once, and what is left
-// is a sum, in which addresses are recognised.
 void split_uniform_products(Code& code) {
-  const Counts counts = count_uses(code);
-  auto fixed = [&](Reg r) {
-    return code.regs[r].uniform &&
-           (code.regs[r].is_constant || code.regs[r].is_special || counts.writes[r] == 1);
-  };
-  for (Block& b : code.blocks) {
-    if (b.divergent) continue;
-    std::map<std::pair<Reg, Reg>, Reg> products;
-    std::vector<Inst> out;
-    out.reserve(b.code.size());
-    for (Inst& i : b.code) {
-      if (i.op != Op::kMad32 || i.uniform || !fixed(i.src[0]) || !fixed(i.src[1])) {
-        out.push_back(i);
-        continue;
-      }
-      const auto [at, fresh] = products.emplace(std::pair{i.src[0], i.src[1]}, kNoReg);
-      if (fresh) {
-        RegInfo info;
-        info.kind = RegKind::kW;
-        info.uniform = true;
-        code.regs.push_back(info);
-        at->second = static_cast<Reg>(code.regs.size() - 1);
-        Inst product;
-        product.op = Op::kMul32;
-        product.destinations = 1;
-        product.sources = 2;
-        product.uniform = true;
-        product.dst[0] = at->second;
-        product.src[0] = i.src[0];
-        product.src[1] = i.src[1];
-        product.line = i.line;
-        product.source = i.source;
-        out.push_back(product);
-      }
-      i.op = Op::kAdd32;
-      i.sources = 2;
-      i.src[0] = at->second;
-      i.src[1] = i.src[2];
-      i.src[2] = kNoReg;
-      out.push_back(i);
-    }
-    b.code = std::move(out);
-  }
+  UniformProducts(code).run();
+  drop_dead(code);  // sums that only rows read
 }
 
 void simplify(Code& code) {
