@@ -154,7 +154,7 @@ class Certifier {
 
   Result<Run> run_pair(const Subject& subject, const std::vector<NamedTensor>& inputs,
                        const CertifyVariant& variant, const Faults& faults, bool check) {
-    DRIFTC_TRY(settings, certify_settings(family(), variant, settings_.device));
+    DRIFTC_TRY(settings, certify_settings(family(), variant, settings_.device, tunings_));
     settings.faults = &faults;
     settings.check = check;
     Run run;
@@ -181,7 +181,7 @@ class Certifier {
     subject.output = graph.value(graph.outputs()[0]).name;
     subject.nan_inputs = subject.model.inputs;
     subject.nan_inputs[0].tensor = with_nan(subject.nan_inputs[0].tensor);
-    DRIFTC_TRY(plain, certify_settings(family(), family().base, settings_.device));
+    DRIFTC_TRY(plain, certify_settings(family(), family().base, settings_.device, tunings_));
     DRIFTC_TRY(reference, run_arm(graph, subject.model.inputs, Arm::kReference, plain, services_));
     subject.reference = reference[0].tensor;
     subject.bound =
@@ -195,8 +195,8 @@ class Certifier {
                                   ? std::max(family().allowed, Verdict::kPrecision)
                                   : family().allowed;
       DRIFTC_TRY(run, run_pair(subject, subject.model.inputs, variant, only_precision, false));
-      const std::string what = fmt::format("{} {} {}, {}, {}", variant.passes, variant.sets,
-                                           variant.eager_order, family().name, subject.model.name);
+      const std::string what =
+          fmt::format("{}, {}, {}", to_string(variant), family().name, subject.model.name);
       if (run.failed) return internal_error("a healthy variant does not run: " + what);
       ++report_.healthy;
       count_healthy(report_.comparers[0], run.verdict > allowed, what);
@@ -341,6 +341,7 @@ class Certifier {
   const std::vector<const FaultKind*> kinds_;
   const Services& services_;
   CertifyReport report_;
+  Tunings tunings_;
   std::size_t family_ = 0;
   std::set<const FaultKind*> silent_;  // have no place in the kernels of this family and model
   std::set<std::string> effective_;    // names of kinds that changed something
