@@ -23,6 +23,7 @@ using compare::Verdict;
 // One run of both arms.
 struct Run {
   bool failed = false;  // driftc's own run ended with an error: the executor refused the kernel
+  std::string error;    // what it said
   Verdict verdict = Verdict::kIdentical;
   ir::Tensor eager, compiled;  // of the output
 };
@@ -169,6 +170,7 @@ class Certifier {
     if (!report.ok()) {
       if (report.error().kind != ErrorKind::kInternal) return std::move(report.error());
       run.failed = true;
+      run.error = report.error().message;
       return run;
     }
     run.verdict = report->verdict;
@@ -197,7 +199,9 @@ class Certifier {
       DRIFTC_TRY(run, run_pair(subject, subject.model.inputs, variant, only_precision, false));
       const std::string what =
           fmt::format("{}, {}, {}", to_string(variant), family().name, subject.model.name);
-      if (run.failed) return internal_error("a healthy variant does not run: " + what);
+      if (run.failed)
+        return internal_error(
+            fmt::format("a healthy variant does not run: {}: {}", what, run.error));
       ++report_.healthy;
       count_healthy(report_.comparers[0], run.verdict > allowed, what);
       others_healthy(run, subject, what);
@@ -205,7 +209,9 @@ class Certifier {
     }
     // The base of all faults also has to pass checked mode, in which barrier faults are planted.
     DRIFTC_TRY(base, run_pair(subject, subject.model.inputs, family().base, only_precision, true));
-    if (base.failed) return internal_error("the healthy base does not pass checked mode");
+    if (base.failed)
+      return internal_error(fmt::format("the healthy base does not pass checked mode: {}, {}: {}",
+                                        family().name, subject.model.name, base.error));
     DRIFTC_TRY(base_nan,
                run_pair(subject, subject.nan_inputs, family().base, only_precision, false));
     for (const FaultKind* kind : kinds_)
