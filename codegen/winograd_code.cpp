@@ -128,7 +128,12 @@ Launch filter_launch(const KernelContext& context, const WinogradProblem& proble
   builder.integer("columns", conv.columns);
   builder.integer("filter_row", problem.filter_row());
   w.line("const index_t row = i / filter_row, k = i - row * filter_row;");
-  w.line("if (k >= columns) return;");
+  // A vector load takes the padding along: it holds something, though nothing that is stored.
+  w.open("if (k >= columns)");
+  w.line("#pragma unroll");
+  w.line(fmt::format("for (int xi = 0; xi < {}; ++xi) {}[xi * elements + i] = 0.0f;", n * n, out));
+  w.line("return;");
+  w.close();
   w.line("const index_t group = row / channels, c = row - group * channels;");
   w.line(fmt::format("const float* g = {} + ((group * columns + k) * channels + c) * 9;", weights));
   const char* const type = f64 ? "double" : "float";

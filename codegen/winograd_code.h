@@ -39,7 +39,7 @@ void emit_sandwich(CudaWriter& w, const std::string& function, int rows, int col
                    const std::string& x, const std::string& out, const std::string& type = "float");
 
 // The launch that transforms the filters into workspace `workspace`, laid out [n*n][group][channel]
-// [filter_row]; what the padding of a row holds takes part in no stored sum.
+// [filter_row]; the padding of a row is zero and takes part in no stored sum.
 Launch filter_launch(const KernelContext& context, const WinogradProblem& problem, int workspace);
 Workspace filter_workspace(const WinogradProblem& problem);
 

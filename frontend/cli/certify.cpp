@@ -14,8 +14,8 @@ constexpr std::array kCertifyRows = {
     OptionRow{"--seeds", "N", "seeds of weights and inputs per model; default 10"},
     OptionRow{"--shapes", "N", "models, 1 to 6; default 6"},
     OptionRow{"--kernels", "TEXT",
-              "only kinds of kernels with TEXT in their name, like 'winograd' or "
-              "'tensor cores'; repeatable",
+              "only kinds of kernels with TEXT in their name, like 'winograd', "
+              "'tensor cores' or 'tuned' (what max-autotune chose); repeatable",
               true},
     OptionRow{"--fault", "TEXT",
               "only faults with TEXT in their name or level, like 'halo' or "

@@ -23,6 +23,7 @@ using compare::Verdict;
 // One run of both arms.
 struct Run {
   bool failed = false;  // driftc's own run ended with an error: the executor refused the kernel
+  std::string error;    // what it said
   Verdict verdict = Verdict::kIdentical;
   ir::Tensor eager, compiled;  // of the output
 };
@@ -154,7 +155,7 @@ class Certifier {
 
   Result<Run> run_pair(const Subject& subject, const std::vector<NamedTensor>& inputs,
                        const CertifyVariant& variant, const Faults& faults, bool check) {
-    DRIFTC_TRY(settings, certify_settings(family(), variant, settings_.device));
+    DRIFTC_TRY(settings, certify_settings(family(), variant, settings_.device, tunings_));
     settings.faults = &faults;
     settings.check = check;
     Run run;
@@ -169,6 +170,7 @@ class Certifier {
     if (!report.ok()) {
       if (report.error().kind != ErrorKind::kInternal) return std::move(report.error());
       run.failed = true;
+      run.error = report.error().message;
       return run;
     }
     run.verdict = report->verdict;
@@ -181,7 +183,7 @@ class Certifier {
     subject.output = graph.value(graph.outputs()[0]).name;
     subject.nan_inputs = subject.model.inputs;
     subject.nan_inputs[0].tensor = with_nan(subject.nan_inputs[0].tensor);
-    DRIFTC_TRY(plain, certify_settings(family(), family().base, settings_.device));
+    DRIFTC_TRY(plain, certify_settings(family(), family().base, settings_.device, tunings_));
     DRIFTC_TRY(reference, run_arm(graph, subject.model.inputs, Arm::kReference, plain, services_));
     subject.reference = reference[0].tensor;
     subject.bound =
@@ -195,9 +197,11 @@ class Certifier {
                                   ? std::max(family().allowed, Verdict::kPrecision)
                                   : family().allowed;
       DRIFTC_TRY(run, run_pair(subject, subject.model.inputs, variant, only_precision, false));
-      const std::string what = fmt::format("{} {} {}, {}, {}", variant.passes, variant.sets,
-                                           variant.eager_order, family().name, subject.model.name);
-      if (run.failed) return internal_error("a healthy variant does not run: " + what);
+      const std::string what =
+          fmt::format("{}, {}, {}", to_string(variant), family().name, subject.model.name);
+      if (run.failed)
+        return internal_error(
+            fmt::format("a healthy variant does not run: {}: {}", what, run.error));
       ++report_.healthy;
       count_healthy(report_.comparers[0], run.verdict > allowed, what);
       others_healthy(run, subject, what);
@@ -205,7 +209,9 @@ class Certifier {
     }
     // The base of all faults also has to pass checked mode, in which barrier faults are planted.
     DRIFTC_TRY(base, run_pair(subject, subject.model.inputs, family().base, only_precision, true));
-    if (base.failed) return internal_error("the healthy base does not pass checked mode");
+    if (base.failed)
+      return internal_error(fmt::format("the healthy base does not pass checked mode: {}, {}: {}",
+                                        family().name, subject.model.name, base.error));
     DRIFTC_TRY(base_nan,
                run_pair(subject, subject.nan_inputs, family().base, only_precision, false));
     for (const FaultKind* kind : kinds_)
@@ -341,6 +347,7 @@ class Certifier {
   const std::vector<const FaultKind*> kinds_;
   const Services& services_;
   CertifyReport report_;
+  Tunings tunings_;
   std::size_t family_ = 0;
   std::set<const FaultKind*> silent_;  // have no place in the kernels of this family and model
   std::set<std::string> effective_;    // names of kinds that changed something

@@ -1,10 +1,14 @@
 #include "runtime/study/certify_families.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <set>
 
 #include "passes/rewrite.h"
 #include "passes/selection.h"
 #include "runtime/devices/profile.h"
+#include "runtime/study/tuning.h"
 
 namespace driftc::runtime::study {
 namespace {
@@ -134,6 +138,66 @@ CertifyFamily candidates() {
   return f;
 }
 
+// Kernels of `f` as the tuner of max-autotune chooses them where `sets` leave it a choice: the
+// fastest by its estimate, the runners-up, and what it chooses for other devices.
+CertifyFamily tuned(CertifyFamily f, std::string_view name, const char* sets,
+                    std::vector<const char*> devices) {
+  const auto variant = [&](const char* device, int place) {
+    CertifyVariant v{"", sets};
+    v.mode = "max-autotune";
+    v.device = device;
+    v.place = place;
+    return v;
+  };
+  f.name = name;
+  f.group = "tuned choices";
+  f.base = variant("", 0);
+  f.variants = {f.base};
+  for (const int place : {1, 2, 3}) f.variants.push_back(variant("", place));
+  for (const char* device : devices)
+    for (const int place : {0, 1}) f.variants.push_back(variant(device, place));
+  return f;
+}
+
+// Algorithm, tile, slices and bias are open. At these sizes it takes no transform.
+CertifyFamily tuned_sums() {
+  CertifyFamily f = tuned(chains("f32", "", ir::Precision::kF32, Hypothesis::kF32),
+                          "f32, tuned sums", "", {"t4", "a100"});
+  f.judged = {"f32"};
+  for (const int place : {0, 1, 2}) {
+    CertifyVariant v = f.variants[static_cast<std::size_t>(place)];
+    v.sets = "split-k.combine=pairwise";
+    f.variants.push_back(v);
+    v.sets = "split-k.combine=atomic";
+    v.schedule_seed = static_cast<std::uint64_t>(place) + 1;
+    f.variants.push_back(v);
+  }
+  return f;
+}
+
+void prefer(std::vector<TunedCandidate>& candidates, int place) {
+  const auto held =
+      std::ranges::count_if(candidates, [](const auto& c) { return c.dropped.empty(); });
+  const auto at = candidates.begin() +
+                  std::clamp<std::ptrdiff_t>(place, 0, std::max<std::ptrdiff_t>(held - 1, 0));
+  std::rotate(candidates.begin(), at, at + 1);
+}
+
+std::shared_ptr<Tuning> tuning_for(const DeviceProfile& device, int place, Tunings& tunings) {
+  std::shared_ptr<Tuning>& tuning = tunings[{device.name, place}];
+  if (tuning) return tuning;
+  tuning = std::make_shared<Tuning>();
+  tuning->device = device.name;
+  if (place > 0)
+    tuning->added =
+        [place, seen = std::set<std::string>()](TunedProblems& problems) mutable -> Result<void> {
+      for (auto& [text, problem] : problems)
+        if (seen.insert(text).second) prefer(problem.candidates, place);
+      return {};
+    };
+  return tuning;
+}
+
 }  // namespace
 
 std::span<const CertifyFamily> certify_families() {
@@ -148,7 +212,14 @@ std::span<const CertifyFamily> certify_families() {
       tensor_cores("bf16, tensor cores", "bf16", "a100", Hypothesis::kBf16, "bf16"),
       winograd("winograd2", 2, {"winograd2", "f32"}),
       winograd("winograd4", 4, {"winograd4", "winograd2", "f32"}),
-      candidates()};
+      candidates(),
+      tuned_sums(),
+      tuned(winograd("winograd4", 4, {"winograd4", "winograd2", "f32"}), "winograd4, tuned tiles",
+            "choose-algorithm.algorithm=winograd4", {"t4", "a100"}),
+      tuned(tensor_cores("tf32:rna", "tf32:rna", "a100", Hypothesis::kTf32Rna, "tf32:rna"),
+            "tf32:rna, tuned tensor cores", "", {"h200"}),
+      tuned(tensor_cores("f16", "f16", "h200", Hypothesis::kF16, "f16"), "f16, tuned tensor cores",
+            "", {"t4"})};
   return list;
 }
 
@@ -172,9 +243,19 @@ Result<std::vector<const CertifyFamily*>> chosen_families(const std::vector<std:
   return chosen;
 }
 
+std::string to_string(const CertifyVariant& variant) {
+  std::string out;
+  for (const char* word : {variant.mode, variant.passes, variant.sets, variant.eager_order})
+    if (*word != 0) out += (out.empty() ? "" : " ") + std::string(word);
+  if (*variant.device != 0) out += fmt::format(", {}", variant.device);
+  if (variant.place > 0) out += fmt::format(", place {}", variant.place);
+  return out;
+}
+
 Result<PairSettings> certify_settings(const CertifyFamily& family, const CertifyVariant& variant,
-                                      const DeviceProfile& device) {
+                                      const DeviceProfile& device, Tunings& tunings) {
   passes::SelectionRequest request;
+  request.mode = variant.mode;
   request.passes = variant.passes;
   request.precision_named = *family.precision != 0;
   for (std::string_view rest = variant.sets; !rest.empty();) {
@@ -184,10 +265,11 @@ Result<PairSettings> certify_settings(const CertifyFamily& family, const Certify
   }
   PairSettings s;
   s.device = device;
-  if (*family.device != 0) {
-    DRIFTC_TRY(own, device_profile(family.device));
+  if (const char* named = *variant.device != 0 ? variant.device : family.device; *named != 0) {
+    DRIFTC_TRY(own, device_profile(named));
     s.device = own;
   }
+  if (*variant.mode != 0) s.tuning = tuning_for(s.device, variant.place, tunings);
   DRIFTC_TRY(selection, passes::select_passes(request));
   s.selection = selection;
   s.reference = false;

@@ -2,9 +2,12 @@
 // passes whose result faults are planted in and the harmless variants that nobody may accuse.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/compare/verdict.h"
@@ -19,7 +22,15 @@ struct CertifyVariant {
   const char* eager_order = "";  // with no passes, kernels take eager's order
   bool other_accumulator = false;
   std::uint64_t schedule_seed = 0;  // order of atomics
+  const char* mode = "";            // "max-autotune": what its tuner chooses
+  const char* device = "";          // "": that of the family
+  // The tuner's choice is the candidate in this place among those that hold (the last where there
+  // are fewer), as a stopwatch might have it that measures otherwise.
+  int place = 0;
 };
+
+// "max-autotune -choose-algorithm, t4, place 1": what it has set, for messages.
+std::string to_string(const CertifyVariant& variant);
 
 struct CertifyFamily {
   std::string_view name;   // "tf32:rna, tensor cores"
@@ -44,9 +55,13 @@ std::span<const CertifyFamily> certify_families();
 // of them when there are no parts.
 Result<std::vector<const CertifyFamily*>> chosen_families(const std::vector<std::string>& parts);
 
+// What tuners know, by device and place: a problem is tuned once for all variants, models and
+// faults, and always before a fault is planted.
+using Tunings = std::map<std::pair<std::string, int>, std::shared_ptr<Tuning>>;
+
 // Settings of one variant: passes, orders, precision and device; no faults yet.
 Result<PairSettings> certify_settings(const CertifyFamily& family, const CertifyVariant& variant,
-                                      const DeviceProfile& device);
+                                      const DeviceProfile& device, Tunings& tunings);
 // Rounds operands of the kernels of a graph after the passes, as the family says.
 void round_operands(ir::Graph& graph, const CertifyFamily& family);
 

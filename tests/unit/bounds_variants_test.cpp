@@ -33,6 +33,12 @@ std::vector<study::NamedTensor> hardened(const study::CertifyModel& model, Data 
   return out;
 }
 
+// What the tuner chose, for all cases: each problem is tuned once.
+study::Tunings& tunings() {
+  static study::Tunings all;
+  return all;
+}
+
 struct Seen {
   std::size_t bounds = 0, values = 0;  // values that differ, and those with a bound
   double used = 0;
@@ -40,7 +46,7 @@ struct Seen {
 
 void within_bounds(const study::CertifyFamily& family, const study::CertifyVariant& variant,
                    const study::CertifyModel& model, Data data, Seen& seen) {
-  auto settings = study::certify_settings(family, variant, tests::device());
+  auto settings = study::certify_settings(family, variant, tests::device(), tunings());
   REQUIRE(settings.ok());
   settings->exact = true;
   study::Faults operands;
@@ -51,8 +57,8 @@ void within_bounds(const study::CertifyFamily& family, const study::CertifyVaria
     if (!node.materialised || node.metrics.mismatched == 0) continue;
     ++seen.values;
     const std::string what =
-        fmt::format("{}, {} {}, {} {}, data {}", family.name, variant.passes, variant.sets,
-                    model.name, node.name, static_cast<int>(data));
+        fmt::format("{}, {}, {} {}, data {}", family.name, study::to_string(variant), model.name,
+                    node.name, static_cast<int>(data));
     REQUIRE_MESSAGE(node.exact, what);
     if (!node.exact->bound) {
       CHECK_MESSAGE(node.exact->bound.has_value(), what);
@@ -74,7 +80,7 @@ void faults_are_beyond(const study::CertifyFamily& family, const study::CertifyM
                        std::size_t& planted) {
   for (const study::FaultKind& kind : study::fault_kinds()) {
     if (std::ranges::find(kPlain, kind.name) == std::end(kPlain)) continue;
-    auto settings = study::certify_settings(family, family.base, tests::device());
+    auto settings = study::certify_settings(family, family.base, tests::device(), tunings());
     REQUIRE(settings.ok());
     settings->exact = true;
     const auto applied = std::make_shared<bool>(false);

@@ -12,8 +12,6 @@
 
 #include "codegen/lower.h"
 #include "frontend/cli/tuning_option.h"
-#include "frontend/npy/npy.h"
-#include "frontend/onnx/onnx.h"
 #include "frontend/report/json.h"
 #include "frontend/report/text.h"
 #include "frontend/tuning/tuning_file.h"
@@ -23,11 +21,19 @@
 #include "tests/support/command_line.h"
 #include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
+#include "tests/unit/tune_support.h"
 
 using namespace driftc;
 using frontend::Arguments;
 using passes::KernelChoice;
 using runtime::compare::Verdict;
+using tests::base_of;
+using tests::Digits;
+using tests::digits;
+using tests::gemm_of;
+using tests::only_slices;
+using tests::Recorded;
+using tests::tune;
 namespace study = runtime::study;
 
 namespace {
@@ -57,15 +63,6 @@ graph @g(%x: f32[1,64,12,12]) {
 })");
 }
 
-// The compiled graph before anything is chosen.
-ir::Graph base_of(const ir::Graph& graph, const study::PairSettings& settings) {
-  study::PairSettings untuned = settings;
-  untuned.selection.mode = passes::Mode::kDefault;
-  auto compiled = study::compile(graph, untuned, tests::services());
-  REQUIRE_MESSAGE(compiled.ok(), (compiled.ok() ? "" : compiled.error().render()));
-  return std::move(compiled->graph);
-}
-
 // One candidate of every task, the `pick`-th, as if a tuner had chosen it.
 std::shared_ptr<study::Tuning> chosen(const study::TuningRequest& request, std::size_t pick) {
   auto tuning = std::make_shared<study::Tuning>();
@@ -76,53 +73,6 @@ std::shared_ptr<study::Tuning> chosen(const study::TuningRequest& request, std::
     tuning->problems.emplace(task.problem, problem);
   }
   return tuning;
-}
-
-struct Digits {
-  ir::Graph graph;
-  std::vector<study::NamedTensor> inputs;
-};
-Digits digits() {
-  const std::string models = DRIFTC_SOURCE_DIR "/tests/models/";
-  auto images = frontend::npy::read_npy(models + "digits.images.npy");
-  REQUIRE(images.ok());
-  frontend::onnx::ImportOptions options;
-  options.input_shapes["image"] = images->shape();
-  auto graph = frontend::onnx::import_onnx(models + "digits-resnet.onnx", options);
-  REQUIRE(graph.ok());
-  return {std::move(*graph), {{"image", *images}}};
-}
-
-// Services that know the recorded PTX and nothing else.
-struct Recorded {
-  explicit Recorded(int threads = 2) : pool(threads) {}
-  codegen::KernelCache cache{{"", {DRIFTC_SOURCE_DIR "/tests/models/recorded-ptx"}}, std::nullopt};
-  runtime::ThreadPool pool;
-  study::Services services() { return {cache, pool, {}}; }
-};
-
-// Slices are all that is left open: the kernels of default and of split-k alone are recorded.
-study::PairSettings only_slices() {
-  study::PairSettings settings = tests::settings("max-autotune", "none,+split-k");
-  settings.tuning = std::make_shared<study::Tuning>();
-  return settings;
-}
-
-study::TunedProblems tune(const Digits& d, const study::PairSettings& settings, Recorded& recorded,
-                          const study::Faults* faults = nullptr) {
-  const ir::Graph base = base_of(d.graph, settings);
-  study::Tuning tuning;
-  auto choices =
-      study::tuned_choices({d.graph, base, settings}, tuning, recorded.services(), faults);
-  REQUIRE_MESSAGE(choices.ok(), (choices.ok() ? "" : choices.error().render()));
-  return tuning.problems;
-}
-
-const study::TunedProblem& gemm_of(const study::TunedProblems& problems) {
-  for (const auto& [text, problem] : problems)
-    if (text.find("= gemm") != std::string::npos) return problem;
-  FAIL("no gemm");
-  return problems.begin()->second;
 }
 
 std::string sample_file(const std::string& device = "h200") {
