@@ -1,5 +1,7 @@
 #include "runtime/ptx/jit.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -10,6 +12,24 @@
 #include "runtime/ptx/region.h"
 
 namespace driftc::runtime::ptx {
+
+namespace {
+
+struct Refused {
+  std::mutex mutex;
+  std::vector<std::string> units;
+};
+Refused& refused() {
+  static Refused all;
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> refused_units() {
+  const std::lock_guard lock(refused().mutex);
+  return refused().units;
+}
 
 struct Jit::Unit {
   const UnitPlan* plan = nullptr;
@@ -81,7 +101,15 @@ void Jit::translate(Unit& unit, const Frame& frame, std::uint32_t group) const {
                     unit.plan->uniform ? 0xFFFFu : std::uint32_t{frame.active[group]}};
     code = emit_segment_avx512(bound_, *unit.plan, shapes_, seen, unit.first_access, accesses_);
   }
-  if (code) unit.memory = ExecutableMemory(*code);
+  if (code) {
+    unit.memory = ExecutableMemory(*code);
+  } else if (!unit.plan->is_region) {
+    const Block& block = bound_.program->code.blocks[unit.plan->block];
+    const std::lock_guard also(refused().mutex);
+    refused().units.push_back(fmt::format("{}: {} instructions from line {} of the PTX on",
+                                          bound_.program->name, unit.plan->body.size(),
+                                          block.code[unit.plan->body[0]].line));
+  }
   if (!unit.memory.data()) {
     unit.refused = true;
     return;

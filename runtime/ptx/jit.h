@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,10 @@ struct JitContext {
   std::uint64_t predicates[kPredicateSpills] = {};
   alignas(64) std::byte spills[kSpills][64] = {};
 };
+
+// Segments that the translator gave up in this process, for test programs: they are interpreted, in
+// silence and many times slower.
+std::vector<std::string> refused_units();
 
 class Jit {
  public:

@@ -358,6 +358,7 @@ class SegmentCode : public Arithmetic {
       return compute_into(mask_result(i.dst[0]));
     }
     compute_into(k7);
+    begin_inst();  // with the operands' registers held there would not be enough
     const Opmask g = guard(i);
     kandw(k7, k7, g);
     const Opmask old = mask(i.old[0]);

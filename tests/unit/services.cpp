@@ -13,6 +13,7 @@
 #include "ir/support/env.h"
 #include "ir/support/rng.h"
 #include "runtime/first_runs.h"
+#include "runtime/ptx/jit.h"
 
 namespace driftc::tests {
 
@@ -49,6 +50,12 @@ struct KernelCount : doctest::IReporter {
     std::printf("[kernels] NVRTC compiled %zu kernels for this run (limit %zu)\n", made, kLimit);
     std::printf("[kernels] the first run of %zu kernels was in checked mode\n",
                 runtime::first_runs_checked());
+    if (const auto refused = runtime::ptx::refused_units(); !refused.empty()) {
+      std::printf("[kernels] no machine code for %zu units, which are slow now (jit_emit.h):\n",
+                  refused.size());
+      for (const std::string& unit : refused) std::printf("[kernels] %s\n", unit.c_str());
+      std::exit(1);
+    }
     if (made > kLimit && !options.no_skip) {  // soak runs may compile what they like
       std::printf("[kernels] too many: reuse shapes and schedules in the tests. Most were for\n");
       std::ranges::sort(by_case, std::greater<>());
