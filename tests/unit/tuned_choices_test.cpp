@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "codegen/lower.h"
@@ -195,13 +196,13 @@ TEST_CASE("certify: faults planted in what the tuner chose are found, the choice
 TEST_SUITE("soak") {
   // The grid (replay_grid_test.cpp) draws shapes for forms; here are the kernels that the tuner may
   // choose, drawn of all candidates, not only those that it finds fast.
-  TEST_CASE("replay grid: what the tuner may choose, every precision, 12 draws of each problem" *
+  TEST_CASE("replay grid: what the tuner may choose, every precision, 8 draws of each problem" *
             doctest::skip()) {
     if (!tests::kernels_available("replay of tuned choices")) return;
     std::size_t runs = 0;
     std::set<ir::Algorithm> algorithms;
     for (const char* precision : {"f32", "tf32:rna", "tf32:trunc", "f16", "bf16"})
-      for (const char* device : {"t4", "a100", "h200"})
+      for (const char* device : {"t4", "h200"})
         for (int m = 0; m < study::kCertifyShapes; ++m) {
           const study::CertifyModel model = study::certify_model(m, 0);
           study::PairSettings settings = tests::settings("max-autotune");
@@ -221,12 +222,15 @@ TEST_SUITE("soak") {
             const auto all = study::candidates_of(request, task.node);
             const ir::Node& node = base.node(task.node);
             const auto cropped = study::crop(base, node, {}, tests::thread_pool());
+            // Every algorithm in turn: most candidates are tiles of one or two of them.
+            std::map<ir::Algorithm, std::vector<KernelChoice>> by_algorithm;
+            for (const KernelChoice& choice : all) by_algorithm[choice.algorithm].push_back(choice);
+            std::vector<const std::vector<KernelChoice>*> groups;
+            for (const auto& [algorithm, choices] : by_algorithm) groups.push_back(&choices);
             const CounterRng random(static_cast<std::uint64_t>(m), "choices");
-            std::set<std::uint64_t> drawn;
-            for (std::uint64_t draw = 0; draw < 12; ++draw) {
-              const std::uint64_t pick = random.bits(draw) % all.size();
-              if (!drawn.insert(pick).second) continue;
-              const KernelChoice& choice = all[pick];
+            for (std::uint64_t draw = 0; draw < 8; ++draw) {
+              const auto& group = *groups[draw % groups.size()];
+              const KernelChoice& choice = group[random.bits(draw) % group.size()];
               const std::string what =
                   fmt::format("{} {} {} {}", precision, device, model.name, to_string(choice));
               const ir::Graph graph =
@@ -252,8 +256,8 @@ TEST_SUITE("soak") {
             }
           }
         }
-    CHECK(runs >= 900);
-    CHECK(algorithms.size() == 8);
+    CHECK(runs >= 400);
+    CHECK(algorithms.size() >= 7);  // all that convolutions have
     MESSAGE(runs << " choices replayed");
   }
 }
