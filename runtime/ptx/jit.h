@@ -45,7 +45,7 @@ struct JitCache {
 // What machine code works on; one per thread. Its address is in rbp while a unit runs, followed by
 // the caches of all accesses.
 struct JitContext {
-  static constexpr std::uint32_t kSpills = 96, kPredicateSpills = 128, kRoots = 192;
+  static constexpr std::uint32_t kSpills = 256, kPredicateSpills = 128, kRoots = 192;
   struct Root {              // a value whose lanes were looked at
     std::int64_t first = 0;  // what lane 0 has, or would have
     std::int64_t bad = 0;    // -1: the lanes are not in line
