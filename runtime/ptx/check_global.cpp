@@ -92,18 +92,20 @@ bool GlobalShadow::whole(const BoundInst& in, const AccessLanes& lanes, std::uin
   if (!e.aligned || (offset & (bytes - 1)) != 0 || !find(low, span)) return false;
   std::uint8_t* const written = buffer_->written.get();
   if (!written) return true;
-  std::uint8_t* const flags = written + offset - buffer_->begin;
+  const auto flag = [&](std::uint64_t address) {
+    return written + (address + offset - buffer_->begin);
+  };
   for (std::uint32_t g = lanes.first; g < lanes.last; ++g) {
     const std::uint64_t* const row = a + (in.src[0].mask & (g * kGroupLanes));
     if (in.src[0].mask != 0 && lanes.masks[g] == kAllLanes && lanes_.in_line(row, bytes)) {
       if (how == Access::kWrite)
-        std::memset(flags + row[0], 1, std::size_t{bytes} * kGroupLanes);
-      else if (!all_written(flags + row[0], std::size_t{bytes} * kGroupLanes))
+        std::memset(flag(row[0]), 1, std::size_t{bytes} * kGroupLanes);
+      else if (!all_written(flag(row[0]), std::size_t{bytes} * kGroupLanes))
         return false;
       continue;
     }
     for (std::uint32_t rest = lanes.masks[g]; rest; rest &= rest - 1) {
-      std::uint8_t* const f = flags + row[in.src[0].mask & std::countr_zero(rest)];
+      std::uint8_t* const f = flag(row[in.src[0].mask & std::countr_zero(rest)]);
       if (how == Access::kWrite)
         std::memset(f, 1, bytes);
       else if (!all_written(f, bytes))
