@@ -11,20 +11,11 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/ptx/lanes_inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace driftc::runtime::ptx::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using s32 = std::int32_t;
-using u64 = std::uint64_t;
-using s64 = std::int64_t;
-template <class T>
-using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
-
-constexpr u32 kAll = 0xFFFF;
 
 // S orders as the addresses do: shared ones are signed, and no host address has its top bit set
 // unless it is wrong, which the extent then shows.

@@ -16,25 +16,12 @@
 #include <limits>
 
 #include "runtime/ptx/frame.h"
+#include "runtime/ptx/lanes_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace driftc::runtime::ptx::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using u64 = std::uint64_t;
-using s64 = std::int64_t;
-template <class T>
-using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
-
-constexpr u32 kAll = 0xFFFF;
-
-template <class T>
-HWY_INLINE T* at(const Frame& f, const Place& p) {
-  return reinterpret_cast<T*>(f.regs + p.offset);
-}
 HWY_INLINE std::size_t lane(std::size_t i, const Place& p) { return p.mask == 0 ? 0 : i; }
 
 // Lanes of group g that execute this instruction.

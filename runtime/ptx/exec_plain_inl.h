@@ -15,27 +15,15 @@
 
 #include "ir/support/round.h"
 #include "runtime/ptx/frame.h"
+#include "runtime/ptx/lanes_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace driftc::runtime::ptx::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using u16 = std::uint16_t;
-using u32 = std::uint32_t;
-using s32 = std::int32_t;
-using u64 = std::uint64_t;
-using s64 = std::int64_t;
-template <class T>
-using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
-
 constexpr u64 kNan64 =
     0x7FF8000000000000u;  // the quiet NaN; what NVIDIA hardware writes for f64 is not specified
 
-template <class T>
-HWY_INLINE T* at(const Frame& f, const Place& p) {
-  return reinterpret_cast<T*>(f.regs + p.offset);
-}
 // A uniform register holds one group of equal lanes. The position inside the group is kept, because
 // an instruction may write the register it reads: the second vector of a group must not see what
 // the first one stored.

@@ -267,7 +267,8 @@ class PairRun {
     if (!ir::same_bits(own, compiled)) rung = name_local_causes(m, nodes, node);
     if (!equal_inputs && !ir::same_bits(eager, own))
       rung = compare::worse(rung, name_upstream(m, node));
-    // A node that stayed in the interpreter under another contract (mode eager) differs all the same.
+    // A node that stayed in the interpreter under another contract (mode eager) differs all the
+    // same.
     if (node.verdict == Verdict::kNotCompiled)
       report_.verdict = compare::worse(report_.verdict, rung);
     else
@@ -280,11 +281,13 @@ class PairRun {
     if (node.metrics.mismatched == 0 || node.verdict == Verdict::kUnexplained) return {};
     for (const ir::NodeId id : covered(m)) {
       if (!settings_.cudnn->runs(id)) continue;
+      const auto value_of = [&](ir::ValueId v) {
+        return eager_->knows(v) ? eager_->known(v) : eager_->value(v);
+      };
       std::vector<ir::Tensor> operands;
-      for (const ir::ValueId v : source_.node(id).operands)
-        operands.push_back(eager_->knows(v) ? eager_->known(v) : eager_->value(v));
+      for (const ir::ValueId v : source_.node(id).operands) operands.push_back(value_of(v));
       const ir::ValueId result = source_.node(id).result;
-      const ir::Tensor made = eager_->knows(result) ? eager_->known(result) : eager_->value(result);
+      const ir::Tensor made = value_of(result);
       DRIFTC_TRY(judged, settings_.cudnn->judged(id, operands, made, services_));
       node.evidence = std::max(node.evidence, judged.evidence);
       if (judged.verdict != Verdict::kUnexplained) continue;
