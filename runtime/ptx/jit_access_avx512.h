@@ -188,11 +188,6 @@ class Accesses : public Families {
                             offsetof(JitCache, misses));
   }
   std::size_t own_access() const { return first_id_ + family_of_.size(); }
-  bool is_zero(ValueId v) const {
-    const Value& x = value(v);
-    return x.from == Value::From::kUniform && code_.regs[x.reg].is_constant &&
-           code_.regs[x.reg].bits == 0;
-  }
   Zmm fresh(ValueId v) {
     const int r = free_vector();
     own(v, 0, r);
@@ -313,18 +308,6 @@ class Accesses : public Families {
       found->bits |= static_cast<std::uint64_t>(i.inst->imm);
       ++found->count;
     }
-  }
-  void check_window(const Access& a, const Label& otherwise) {
-    mov(rdx, rcx);
-    if (a.shared) {
-      ror(rdx, 2 + a.log_count);
-      cmp(rdx, ptr[rbp + CONTEXT(shared_window) + 8 * a.log_count]);
-    } else {
-      sub(rdx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
-      ror(rdx, 2 + a.log_count);
-      cmp(rdx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, window))]);
-    }
-    jae(otherwise, T_NEAR);
   }
   void whole_group(const Access& a, const Label& otherwise) {
     kmovw(eax, a.lanes);

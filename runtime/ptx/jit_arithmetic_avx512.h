@@ -220,9 +220,9 @@ class Arithmetic : public Accesses {
       // The sum stays where it is.
       const int r = place(c).reg[0];
       place(c).reg[0] = -1;
-      drop(c, false);
+      drop(vectors_, c);
       own(i.dst[0], 0, r);
-      locked_vectors_ |= 1u << r;
+      vectors_.lock(r);
       d = Zmm(r);
     } else {
       if (!temporary) {

@@ -2,10 +2,6 @@
 // that says how they differ. Private to runtime/ptx.
 #pragma once
 
-#include <map>
-#include <utility>
-#include <vector>
-
 #include "runtime/ptx/jit_scattered_avx512.h"
 
 namespace driftc::runtime::ptx::avx512 {
@@ -89,54 +85,6 @@ class Looks : public ScatteredAccesses {
     mov(ptr[rbp + at + 8], rax);
     return n;
   }
-  // The slot whose second word says whether the lanes of a look are in line; -1: they are by proof.
-  int flag_slot(int root) const {
-    const auto at = flag_of_.find(root);
-    return at == flag_of_.end() ? root : at->second;
-  }
-  // rcx = address (global), offset (shared) of lane 0's access; -1 when the lanes are not in line.
-  // `flag`: the look's flag_slot(), which code out of line has to ask for beforehand.
-  void place_of_first(const Access& a, int root, int flag, const Label& otherwise) {
-    const int at = CONTEXT(roots) + root * static_cast<int>(sizeof(JitContext::Root));
-    if (a.wide) {
-      mov(rcx, ptr[rbp + at]);
-      if (a.offset) add(rcx, static_cast<int>(a.offset));
-    } else {
-      mov(eax, dword[rbp + at]);
-      add_terms(a);
-      if (!a.shared) {
-        // The index of the last lane must not wrap, or it would be extended to something else.
-        const int reach = 15 << (a.log_count + 2 - a.shift);
-        if (a.sign) {
-          cmp(eax, 0x7FFFFFFF - reach);
-          jg(otherwise, T_NEAR);
-        } else {
-          cmp(eax, static_cast<int>(0xFFFFFFFFu - static_cast<std::uint32_t>(reach)));
-          ja(otherwise, T_NEAR);
-        }
-      }
-      extended(a);
-    }
-    if (flag >= 0) or_(rcx, second_at(flag));
-  }
-  // A place in context.roots for something else; -1: all are taken.
-  int take_slot() {
-    if (looked_.size() == JitContext::kRoots) return -1;
-    looked_.emplace_back(kNoValue, 0);
-    return static_cast<int>(looked_.size()) - 1;
-  }
-  Xbyak::Address first_at(int slot) const {
-    return Xbyak::util::ptr[rbp +
-                            (CONTEXT(roots) + slot * static_cast<int>(sizeof(JitContext::Root)))];
-  }
-  Xbyak::Address second_at(int slot) const {
-    return Xbyak::util::ptr[rbp + (CONTEXT(roots) +
-                                   slot * static_cast<int>(sizeof(JitContext::Root)) + 8)];
-  }
-
-  // Places in context.roots: of values that were looked at, or (no value) of other things.
-  std::vector<std::pair<ValueId, int>> looked_;
-  std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
 };
 
 }  // namespace driftc::runtime::ptx::avx512

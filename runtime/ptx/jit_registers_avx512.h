@@ -5,14 +5,13 @@
 
 #include <xbyak/xbyak.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <iterator>
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_emit.h"
+#include "runtime/ptx/jit_addresses.h"
 #include "runtime/ptx/jit_slow.h"
 
 namespace driftc::runtime::ptx::avx512 {
@@ -31,28 +30,12 @@ inline constexpr int kMasks = 4;      // k6 and k7 are temporaries
 // Hold addresses through a group's run.
 inline const Xbyak::Reg64 kPointers[] = {rsi, rdi, r11};
 
-#define CONTEXT(field) static_cast<int>(offsetof(JitContext, field))
-
-class Registers : public Xbyak::CodeGenerator {
+class Registers : public segment::Addresses {
  public:
   Registers(const BoundProgram& bound, UnitValues values, std::uint8_t* buffer)
-      : Xbyak::CodeGenerator(kCodeBytes, buffer),
-        bound_(bound),
-        code_(bound.program->code),
-        v_(std::move(values)),
-        places_(v_.values.size()) {}
+      : Addresses(bound, std::move(values), kCodeBytes, 16, buffer) {}
 
  protected:
-  struct Location {
-    int reg[2] = {-1, -1};    // zmm, or k of a predicate
-    int spill[2] = {-1, -1};  // slot that holds the same bits
-    std::size_t next = 0;     // index into uses
-  };
-
-  const Value& value(ValueId v) const { return v_.values[static_cast<std::size_t>(v)]; }
-  Location& place(ValueId v) { return places_[static_cast<std::size_t>(v)]; }
-  Place file(Reg r) const { return bound_.places[r]; }
-
   // ---- frame
   // What does not change from group to group.
   virtual void before_groups() {}
@@ -131,146 +114,34 @@ class Registers : public Xbyak::CodeGenerator {
   }
 
   // ---- registers
-  struct Allocation {
+  struct State {
     std::vector<Location> places;
-    std::vector<ValueId> owner, mask_owner;
-    std::vector<int> free_spills, free_mask_spills;
-    int spills, mask_spills;
+    segment::RegisterPool vectors, masks;
   };
-  Allocation allocation() const {
-    return {places_, owner_, mask_owner_, free_spills_, free_mask_spills_, spills_, mask_spills_};
-  }
-  void set_allocation(const Allocation& a) {
+  State allocation() const { return {places_, vectors_, masks_}; }
+  void set_allocation(const State& a) {
     places_ = a.places;
-    owner_ = a.owner;
-    mask_owner_ = a.mask_owner;
-    free_spills_ = a.free_spills;
-    free_mask_spills_ = a.free_mask_spills;
-    spills_ = a.spills;
-    mask_spills_ = a.mask_spills;
+    vectors_ = a.vectors;
+    masks_ = a.masks;
   }
 
-  void begin_inst() {
-    locked_vectors_ = 0;
-    locked_masks_ = 0;
-  }
+  void begin_inst() { vectors_.locked = masks_.locked = 0; }
   void end_inst() {
-    for (ValueId& v : owner_)
-      if (v != kNoValue && next_use(v) <= now_) drop(v, false);
-    for (ValueId& v : mask_owner_)
-      if (v != kNoValue && next_use(v) <= now_) drop(v, true);
-  }
-  // Position of the next use after now, -1: none.
-  int next_use(ValueId v) {
-    Location& l = place(v);
-    const auto& uses = value(v).uses;
-    while (l.next < uses.size() && uses[l.next] <= now_) ++l.next;
-    return l.next < uses.size() ? uses[l.next] : -1;
-  }
-  // The same with the running instruction, whose operands may not be in registers yet.
-  int next_use_from_now(ValueId v) {
-    const auto& uses = value(v).uses;
-    return std::binary_search(uses.begin(), uses.end(), now_) ? now_ : next_use(v);
-  }
-  void drop(ValueId v, bool mask) {
-    Location& l = place(v);
-    for (int h = 0; h < 2; ++h) {
-      if (l.reg[h] < 0) continue;
-      const std::size_t r = static_cast<std::size_t>(l.reg[h]);
-      l.reg[h] = -1;
-      if (mask)
-        mask_owner_[r - kFirstMask] = kNoValue;
-      else
-        owner_[r] = kNoValue;
-    }
-    for (int h = 0; h < 2; ++h) {
-      if (l.spill[h] >= 0) (mask ? free_mask_spills_ : free_spills_).push_back(l.spill[h]);
-      l.spill[h] = -1;
-    }
-  }
-  int take_spill(bool mask) {
-    auto& list = mask ? free_mask_spills_ : free_spills_;
-    int& count = mask ? mask_spills_ : spills_;
-    if (!list.empty()) {
-      const int s = list.back();
-      list.pop_back();
-      return s;
-    }
-    const int limit = static_cast<int>(mask ? JitContext::kPredicateSpills : JitContext::kSpills);
-    if (count >= limit) {
-      failed_ = true;
-      return 0;
-    }
-    return count++;
+    drop_unused(vectors_);
+    drop_unused(masks_);
   }
   auto spill_at(int slot) { return ptr[rbp + CONTEXT(spills) + 64 * slot]; }
   auto mask_spill_at(int slot) { return ptr[rbp + CONTEXT(predicates) + 8 * slot]; }
+  void store_spill(const segment::RegisterPool& pool, int reg, int slot) override {
+    if (&pool == &masks_)
+      kmovw(mask_spill_at(slot), Opmask(reg));
+    else
+      vmovups(spill_at(slot), Zmm(reg));
+  }
 
-  int free_vector() {
-    int best = -1, farthest = -2;
-    for (int r = 0; r < kVectors; ++r) {
-      if (locked_vectors_ >> r & 1) continue;
-      const ValueId v = owner_[static_cast<std::size_t>(r)];
-      if (v == kNoValue) {
-        best = r;
-        break;
-      }
-      int use = next_use_from_now(v);
-      if (use < 0) use = 1 << 30;
-      // What can be read again costs no store.
-      if (value(v).from != Value::From::kInst) use += 64;
-      if (use > farthest) farthest = use, best = r;
-    }
-    if (best < 0) {
-      failed_ = true;
-      return 0;
-    }
-    if (const ValueId v = owner_[static_cast<std::size_t>(best)]; v != kNoValue) {
-      Location& l = place(v);
-      const int h = l.reg[0] == best ? 0 : 1;
-      if (value(v).from == Value::From::kInst && l.spill[h] < 0 && next_use_from_now(v) >= 0) {
-        l.spill[h] = take_spill(false);
-        vmovups(spill_at(l.spill[h]), Zmm(best));
-      }
-      l.reg[h] = -1;
-      owner_[static_cast<std::size_t>(best)] = kNoValue;
-    }
-    locked_vectors_ |= 1u << best;
-    return best;
-  }
-  int free_mask() {
-    int best = -1, farthest = -2;
-    for (int r = kFirstMask; r < kFirstMask + kMasks; ++r) {
-      if (locked_masks_ >> r & 1) continue;
-      const ValueId v = mask_owner_[static_cast<std::size_t>(r - kFirstMask)];
-      if (v == kNoValue) {
-        best = r;
-        break;
-      }
-      int use = next_use_from_now(v);
-      if (use < 0) use = 1 << 30;
-      if (use > farthest) farthest = use, best = r;
-    }
-    if (best < 0) {
-      failed_ = true;
-      return kFirstMask;
-    }
-    if (const ValueId v = mask_owner_[static_cast<std::size_t>(best - kFirstMask)]; v != kNoValue) {
-      Location& l = place(v);
-      if (value(v).from == Value::From::kInst && l.spill[0] < 0 && next_use_from_now(v) >= 0) {
-        l.spill[0] = take_spill(true);
-        kmovw(mask_spill_at(l.spill[0]), Opmask(best));
-      }
-      l.reg[0] = -1;
-      mask_owner_[static_cast<std::size_t>(best - kFirstMask)] = kNoValue;
-    }
-    locked_masks_ |= 1u << best;
-    return best;
-  }
-  void own(ValueId v, int half, int r) {
-    place(v).reg[half] = r;
-    owner_[static_cast<std::size_t>(r)] = v;
-  }
+  int free_vector() { return free_register(vectors_); }
+  int free_mask() { return free_register(masks_); }
+  void own(ValueId v, int half, int r) { Allocation::own(vectors_, v, half, r); }
 
   Xbyak::Address in_file(Reg r, int half = 0) {
     const Place p = file(r);
@@ -289,7 +160,7 @@ class Registers : public Xbyak::CodeGenerator {
   Zmm vec(ValueId v, int half = 0) {
     Location& l = place(v);
     if (l.reg[half] >= 0) {
-      locked_vectors_ |= 1u << l.reg[half];
+      vectors_.lock(l.reg[half]);
       return Zmm(l.reg[half]);
     }
     const int r = free_vector();
@@ -312,7 +183,7 @@ class Registers : public Xbyak::CodeGenerator {
   Opmask mask(ValueId v) {
     Location& l = place(v);
     if (l.reg[0] >= 0) {
-      locked_masks_ |= 1u << l.reg[0];
+      masks_.lock(l.reg[0]);
       return Opmask(l.reg[0]);
     }
     const int r = free_mask();
@@ -323,8 +194,7 @@ class Registers : public Xbyak::CodeGenerator {
       kmovw(Opmask(r), predicate_in_file(x.reg));
     else
       failed_ = true;
-    l.reg[0] = r;
-    mask_owner_[static_cast<std::size_t>(r - kFirstMask)] = v;
+    Allocation::own(masks_, v, 0, r);
     return Opmask(r);
   }
   // The last source of an instruction: a register, or a uniform value in memory, broadcast.
@@ -337,8 +207,6 @@ class Registers : public Xbyak::CodeGenerator {
     operand_register_ = vec(v);
     return operand_register_;
   }
-  bool dies(ValueId v) { return value(v).from == Value::From::kInst && next_use(v) <= now_; }
-
   // A register for a result. With a guard it holds the old value already.
   Zmm result(const LocalInst& i, int d, int half = 0) {
     const ValueId v = i.dst[d], old = i.old[d];
@@ -365,8 +233,7 @@ class Registers : public Xbyak::CodeGenerator {
   }
   Opmask mask_result(ValueId v) {
     const int r = free_mask();
-    place(v).reg[0] = r;
-    mask_owner_[static_cast<std::size_t>(r - kFirstMask)] = v;
+    Allocation::own(masks_, v, 0, r);
     return Opmask(r);
   }
   // The guard in a mask register: its own, or k6.
@@ -386,22 +253,10 @@ class Registers : public Xbyak::CodeGenerator {
       kandw(k6, g, k1);
     return k6;
   }
-  // Uniform values have one register for both halves.
-  int half_of(ValueId v, int half) const {
-    return value(v).from == Value::From::kUniform ? 0 : half;
-  }
 
-  const BoundProgram& bound_;
-  const Code& code_;
-  UnitValues v_;
-  std::vector<Location> places_;
-  int now_ = 0;
-  bool failed_ = false, slow_used_ = false;
-  std::vector<ValueId> owner_ = std::vector<ValueId>(kVectors, kNoValue);
-  std::vector<ValueId> mask_owner_ = std::vector<ValueId>(kMasks, kNoValue);
-  std::uint32_t locked_vectors_ = 0, locked_masks_ = 0;
-  std::vector<int> free_spills_, free_mask_spills_;
-  int spills_ = 0, mask_spills_ = 0;
+  segment::RegisterPool vectors_{0, kVectors, static_cast<int>(JitContext::kSpills)};
+  segment::RegisterPool masks_{kFirstMask, kMasks, static_cast<int>(JitContext::kPredicateSpills)};
+  bool slow_used_ = false;
   std::vector<std::function<void()>> later_;  // code behind the loop over groups
   Zmm operand_register_;
   Xbyak::Address operand_memory_ = ptr[rax];

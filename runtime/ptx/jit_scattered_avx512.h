@@ -13,66 +13,11 @@ class ScatteredAccesses : public Registers {
   using Registers::Registers;
 
  protected:
-  // What an access does, for the code that is put out of line.
-  struct Access {
-    std::uint32_t id = 0;
-    bool shared = false, store = false;
-    bool wide = false;         // 64-bit addresses per lane
-    ValueId index = kNoValue;  // 32-bit value, or none
-    ValueId root = kNoValue;
-    bool sign = true;
-    int shift = 0;
-    std::vector<Reg> addends;  // 32 bits, of the index
-    std::uint32_t constant = 0;
-    std::vector<Reg> bases;  // 64 bits
-    std::int64_t offset = 0;
-    int count = 1, log_count = 0;
+  struct Access : segment::AccessPlan {
     Opmask lanes{1};  // that make the access
-    bool guarded = false;
-    bool packed = false;  // four vectors in the order of memory, not one per element
-    int data[4] = {};     // vector registers
-    int root_register = -1;
-    bool pointer = false;  // rcx holds the checked place in this process, without `offset`
-    Xbyak::Reg64 at = Xbyak::util::rcx;  // the register, where it is not rcx
-    bool indexed = false;                // and rdx is to be added to it
-    ValueId wide_root = kNoValue;        // 64-bit addresses
-    int low = 0, high = 0;               // registers of its halves
   };
 
-  // What an instruction says about its access; registers are still to be filled in.
-  Access describe(const LocalInst& i, std::uint32_t id) const {
-    Access a;
-    a.id = id;
-    a.store = i.inst->op == Op::kStore;
-    a.shared = i.inst->memory.space == Space::kShared;
-    a.count = i.inst->memory.count;
-    a.log_count = a.count == 4 ? 2 : a.count - 1;
-    a.offset = i.inst->imm;
-    a.guarded = i.guard != kNoValue;
-    const Value& address = value(i.src[0]);
-    if (a.shared) {
-      a.index = i.src[0];
-    } else if (address.is_address) {
-      a.index = address.index;
-      a.sign = address.sign;
-      a.shift = address.shift;
-      a.bases = address.bases;
-      a.offset += address.offset;
-    } else {
-      a.wide = true;
-    }
-    if (a.index != kNoValue) {
-      const Value& x = value(a.index);
-      a.root = x.root;
-      a.addends = x.addends;
-      a.constant = x.constant;
-      if (value(a.root).from == Value::From::kUniform) {
-        a.addends.push_back(value(a.root).reg);
-        a.root = kNoValue;
-      }
-    }
-    return a;
-  }
+  Access describe(const LocalInst& i, std::uint32_t id) const { return {plan_access(i, id)}; }
 
   // ecx = first active lane, rax = its address.
   void first_wide(const Access& a) {
@@ -89,52 +34,6 @@ class ScatteredAccesses : public Registers {
     kmovw(edx, k7);
     shl(edx, 8);
     or_(ecx, edx);
-  }
-  // rax = index of lane 0, extended.
-  void add_terms(const Access& a) {
-    for (Reg r : a.addends) add(eax, dword[rbx + static_cast<int>(file(r).offset)]);
-    if (a.constant) add(eax, static_cast<int>(a.constant));
-  }
-  // rcx = base + (extended eax << shift) + offset.
-  void extended(const Access& a) {
-    if (a.sign)
-      movsxd(rcx, eax);
-    else
-      mov(ecx, eax);
-    if (a.shared) {
-      if (a.offset) add(rcx, static_cast<int>(a.offset));
-      return;
-    }
-    if (!a.bases.empty() && a.shift <= 3) {
-      mov(rdx, ptr[rbx + static_cast<int>(file(a.bases[0]).offset)]);
-      lea(rcx, ptr[rdx + rcx * (1 << a.shift) + static_cast<int>(a.offset)]);
-      for (std::size_t n = 1; n < a.bases.size(); ++n)
-        add(rcx, ptr[rbx + static_cast<int>(file(a.bases[n]).offset)]);
-      return;
-    }
-    if (a.shift) shl(rcx, a.shift);
-    for (Reg r : a.bases) add(rcx, ptr[rbx + static_cast<int>(file(r).offset)]);
-    if (a.offset) add(rcx, static_cast<int>(a.offset));
-  }
-  int cache_at(const Access& a) const {
-    return static_cast<int>(sizeof(JitContext) + a.id * sizeof(JitCache));
-  }
-  void check_single(const Access& a, const Label& otherwise) {
-    mov(rdx, rcx);
-    if (a.shared) {
-      ror(rdx, 2 + a.log_count);
-      cmp(rdx, ptr[rbp + CONTEXT(shared_single) + 8 * a.log_count]);
-    } else {
-      sub(rdx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
-      ror(rdx, 2 + a.log_count);
-      cmp(rdx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, single))]);
-    }
-    jae(otherwise, T_NEAR);
-  }
-  Xbyak::Address memory_at(const Access& a, int displacement) {
-    const int at = static_cast<int>(a.offset) + displacement;
-    if (a.pointer) return a.indexed ? ptr[a.at + rdx + at] : ptr[a.at + at];
-    return a.shared ? ptr[r13 + rcx + displacement] : ptr[rcx + displacement];
   }
   void broadcast(const Access& a) {
     for (int e = 0; e < a.count; ++e) {

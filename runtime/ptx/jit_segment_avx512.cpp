@@ -26,7 +26,7 @@ class SegmentCode : public Arithmetic {
     find_families();
     prologue();
     if (has_fast_form()) {
-      const Allocation start = allocation();
+      const State start = allocation();
       const std::vector<Family> families = families_;
       begin_fast();
       body();
@@ -396,16 +396,11 @@ class SegmentCode : public Arithmetic {
     // are put back in between.
     cmp(r10d, 0xFFFF);
     jne(masked, T_NEAR);
-    const auto owner = owner_;
-    const auto places = places_;
-    const auto spills = std::pair{free_spills_, spills_};
+    const State start = allocation();
     write_vectors(false);
     jmp(done, T_NEAR);
     L(masked);
-    owner_ = owner;
-    places_ = places;
-    free_spills_ = spills.first;
-    spills_ = spills.second;
+    set_allocation(start);
     write_vectors(true);
     L(done);
   }
