@@ -13,7 +13,7 @@ class Looks : public ScatteredAccesses {
  protected:
   // As look(), but does not look at what is proved, and only once at values that differ by what all
   // lanes share.
-  int in_line(ValueId v, int log_step) {
+  int in_line(ValueId v, int log_step) override {
     const Value& x = value(v);
     if (log_step < 0 || log_step > 4) return -1;
     if (!x.shape.is_linear() && x.pattern == v) return look(v, log_step);

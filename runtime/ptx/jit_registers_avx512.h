@@ -6,12 +6,11 @@
 #include <xbyak/xbyak.h>
 
 #include <cstddef>
-#include <functional>
 #include <iterator>
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_addresses.h"
+#include "runtime/ptx/jit_forms.h"
 #include "runtime/ptx/jit_slow.h"
 
 namespace driftc::runtime::ptx::avx512 {
@@ -27,13 +26,13 @@ inline constexpr int kVectors = 27;   // zmm0..zmm26 hold values, zmm27 picks ev
 inline constexpr int kFirstMask = 2;  // k2..k5 hold predicates, k1 the active lanes
 inline constexpr int kMasks = 4;      // k6 and k7 are temporaries
 
-// Hold addresses through a group's run.
-inline const Xbyak::Reg64 kPointers[] = {rsi, rdi, r11};
+using segment::kPointers;
 
-class Registers : public segment::Addresses {
+class Registers : public segment::Forms {
  public:
-  Registers(const BoundProgram& bound, UnitValues values, std::uint8_t* buffer)
-      : Addresses(bound, std::move(values), kCodeBytes, 16, buffer) {}
+  Registers(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
+            std::vector<JitAccess>& accesses, std::uint8_t* buffer)
+      : Forms(bound, std::move(values), first_access, accesses, kCodeBytes, 16, buffer) {}
 
  protected:
   // ---- frame
@@ -257,10 +256,9 @@ class Registers : public segment::Addresses {
   segment::RegisterPool vectors_{0, kVectors, static_cast<int>(JitContext::kSpills)};
   segment::RegisterPool masks_{kFirstMask, kMasks, static_cast<int>(JitContext::kPredicateSpills)};
   bool slow_used_ = false;
-  std::vector<std::function<void()>> later_;  // code behind the loop over groups
   Zmm operand_register_;
   Xbyak::Address operand_memory_ = ptr[rax];
-  Label group_, next_, slow_, fault_;
+  Label group_, slow_, fault_;
 };
 
 }  // namespace driftc::runtime::ptx::avx512
