@@ -50,11 +50,9 @@ std::unique_ptr<Jit> Jit::create(const BoundProgram& bound,
   // Threads of a warp, which are two groups, may meet in memory at bar.warp.sync; in lockstep that
   // needs no instruction, so nothing would end a unit there.
   if (bound.program->has_warp_barriers) return nullptr;
-  auto* supported = +[](const Code&, const Inst&) { return false; };
-  if (path == Path::kAvx512) supported = &segment_supports_avx512;
   std::unique_ptr<Jit> jit(new Jit(bound, path));
   const Code& code = bound.program->code;
-  jit->plan_ = plan_units(code, supported);
+  jit->plan_ = plan_units(code, &segment_supports);
   jit->shapes_ = find_shapes(code, block);
   std::uint32_t accesses = 0;
   for (const UnitPlan& plan : jit->plan_.units) {
@@ -99,7 +97,8 @@ void Jit::translate(Unit& unit, const Frame& frame, std::uint32_t group) const {
   } else {
     const Seen seen{frame.regs, bound_.places.data(), group,
                     unit.plan->uniform ? 0xFFFFu : std::uint32_t{frame.active[group]}};
-    code = emit_segment_avx512(bound_, *unit.plan, shapes_, seen, unit.first_access, accesses_);
+    const auto emit = path_ == Path::kAvx512 ? &emit_segment_avx512 : &emit_segment_avx2;
+    code = emit(bound_, *unit.plan, shapes_, seen, unit.first_access, accesses_);
   }
   if (code) {
     unit.memory = ExecutableMemory(*code);
@@ -137,14 +136,15 @@ Jit::Thread::Thread(const Jit& jit, Frame& frame) : jit_(jit), frame_(frame) {
   c.frame = &frame;
   c.accesses = jit.accesses_.data();
   c.shared_bytes = frame.shared_bytes;
+  c.vector_lanes = jit.path_ == Path::kAvx512 ? 16 : 8;
   for (int n = 0; n < 3; ++n) {
     const std::uint64_t bytes_each = std::uint64_t{4} << n, size = frame.shared_bytes;
     if (size >= bytes_each) {
       c.shared_single[n] = (size - bytes_each) / bytes_each + 1;
       c.shared_bytes_places[n] = static_cast<std::uint32_t>(size - bytes_each + 1);
     }
-    if (size >= bytes_each * kGroupLanes)
-      c.shared_window[n] = (size - bytes_each * kGroupLanes) / bytes_each + 1;
+    if (size >= bytes_each * c.vector_lanes)
+      c.shared_window[n] = (size - bytes_each * c.vector_lanes) / bytes_each + 1;
   }
   for (std::uint32_t n = 0; n < 5; ++n)
     for (std::uint32_t j = 0; j < 16; ++j) c.wide_lanes[n][j] = c.lanes[n][j] = j << n;

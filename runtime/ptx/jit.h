@@ -34,7 +34,7 @@ struct JitAccess {
 // accesses (4 bytes x elements) from `begin`; with no place every check fails.
 struct JitCache {
   std::uint64_t begin = 0;
-  std::uint64_t window = 0;    // places of 16 lanes' consecutive accesses
+  std::uint64_t window = 0;    // places of a vector's consecutive accesses
   std::uint64_t single = 0;    // places of one lane's access
   std::uint64_t bytes = 0;     // the same in bytes, for comparing lane by lane; 0: too many
   std::uint32_t elements = 0;  // the same in words
@@ -57,7 +57,8 @@ struct JitContext {
   std::uint64_t first = 0, last = 0;  // groups
   Frame* frame = nullptr;
   const JitAccess* accesses = nullptr;
-  std::uint64_t mask = 0;  // of the running group
+  std::uint64_t mask = 0;          // of the running group
+  std::uint64_t vector_lanes = 0;  // lanes that the code runs at a time
   std::uint64_t shared_bytes = 0;
   // Places in shared memory as in JitCache, for 1, 2 and 4 elements a lane; `bytes` counts in
   // bytes.
@@ -67,7 +68,7 @@ struct JitContext {
 
   // Arguments of the slow path.
   std::uint64_t slow_base = 0;
-  std::uint64_t slow_group = 0;
+  std::uint64_t slow_group = 0;  // of vector_lanes lanes
   std::uint64_t slow_mask = 0;
   alignas(64) std::uint32_t slow_index[16] = {};
   alignas(64) std::uint64_t slow_address[16] = {};
@@ -81,6 +82,11 @@ struct JitContext {
   std::uint32_t tf32_half = 0;
   std::uint32_t half_nan = 0;  // of f16 and bf16; also what bf16 adds before it drops 16 bits
   alignas(64) std::uint32_t interleave[8][16] = {};
+
+  // Of the running group, where lanes have no mask registers: all ones for lanes that run, and the
+  // number of the first of them.
+  alignas(32) std::uint32_t active_lanes[8] = {};
+  alignas(32) std::uint32_t first_lane[8] = {};
 
   alignas(64) std::byte saved[32][64] = {};
   std::uint64_t saved_pointers[4] = {};

@@ -33,7 +33,8 @@ struct AccessPlan {
   std::vector<Reg> bases;  // 64 bits
   std::int64_t offset = 0;
   int count = 1, log_count = 0;
-  bool guarded = false;
+  bool guarded = false, negated = false;
+  int mask = -1;        // register of the guard, where predicates are vectors
   bool packed = false;  // vectors in the order of memory, not one per element
   int data[4] = {};     // vector registers
   int root_register = -1;
@@ -47,9 +48,9 @@ struct AccessPlan {
 class Addresses : public Allocation {
  public:
   // `lanes`: of a group, as the code runs them.
-  Addresses(const BoundProgram& bound, UnitValues values, std::size_t code_bytes, int lanes,
-            std::uint8_t* buffer)
-      : Allocation(bound, std::move(values), code_bytes, buffer), lanes_(lanes) {}
+  Addresses(const BoundProgram& bound, UnitValues values, const Pools& pools, int lanes,
+            std::size_t code_bytes, std::uint8_t* buffer)
+      : Allocation(bound, std::move(values), pools, code_bytes, buffer), lanes_(lanes) {}
 
  protected:
   // What an instruction says about its access; registers are still to be filled in.
@@ -62,6 +63,7 @@ class Addresses : public Allocation {
     a.log_count = a.count == 4 ? 2 : a.count - 1;
     a.offset = i.inst->imm;
     a.guarded = i.guard != kNoValue;
+    a.negated = i.inst->guard_negated;
     const Value& address = value(i.src[0]);
     if (a.shared) {
       a.index = i.src[0];

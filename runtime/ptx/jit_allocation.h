@@ -6,6 +6,7 @@
 #include <xbyak/xbyak.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -37,13 +38,16 @@ struct RegisterPool {
 
 class Allocation : public Xbyak::CodeGenerator {
  public:
-  Allocation(const BoundProgram& bound, UnitValues values, std::size_t code_bytes,
-             std::uint8_t* buffer)
+  using Pools = std::array<RegisterPool, 2>;  // of vectors, and of predicates where they have one
+
+  Allocation(const BoundProgram& bound, UnitValues values, const Pools& pools,
+             std::size_t code_bytes, std::uint8_t* buffer)
       : Xbyak::CodeGenerator(code_bytes, buffer),
         bound_(bound),
         code_(bound.program->code),
         v_(std::move(values)),
-        places_(v_.values.size()) {}
+        places_(v_.values.size()),
+        pools_(pools) {}
 
  protected:
   struct Location {
@@ -58,6 +62,25 @@ class Allocation : public Xbyak::CodeGenerator {
   const Value& value(ValueId v) const { return v_.values[static_cast<std::size_t>(v)]; }
   Location& place(ValueId v) { return places_[static_cast<std::size_t>(v)]; }
   Place file(Reg r) const { return bound_.places[r]; }
+
+  // Who is where; code that is written twice begins from the same state.
+  struct State {
+    std::vector<Location> places;
+    Pools pools;
+  };
+  State state() const { return {places_, pools_}; }
+  void set_state(const State& s) {
+    places_ = s.places;
+    pools_ = s.pools;
+  }
+  void begin_inst() {
+    for (RegisterPool& pool : pools_) pool.locked = 0;
+  }
+  void end_inst() {
+    for (RegisterPool& pool : pools_)
+      for (ValueId v : std::vector<ValueId>(pool.owner))
+        if (v != kNoValue && next_use(v) <= now_) drop(pool, v);
+  }
 
   // Position of the next use after now, -1: none.
   int next_use(ValueId v) {
@@ -83,10 +106,6 @@ class Allocation : public Xbyak::CodeGenerator {
       if (s >= 0) pool.free_spills.push_back(s);
       s = -1;
     }
-  }
-  void drop_unused(RegisterPool& pool) {
-    for (ValueId v : std::vector<ValueId>(pool.owner))
-      if (v != kNoValue && next_use(v) <= now_) drop(pool, v);
   }
   int take_spill(RegisterPool& pool) {
     if (!pool.free_spills.empty()) {
@@ -151,6 +170,7 @@ class Allocation : public Xbyak::CodeGenerator {
   const Code& code_;
   UnitValues v_;
   std::vector<Location> places_;
+  Pools pools_;
   int now_ = 0;
   bool failed_ = false;
 };

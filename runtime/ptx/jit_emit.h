@@ -21,7 +21,10 @@ using JitFn = std::uint64_t (*)(JitContext* context);
 std::optional<std::vector<std::uint8_t>> emit_segment_avx512(
     const BoundProgram& bound, const UnitPlan& unit, const std::vector<Shape>& shapes,
     const Seen& seen, std::uint32_t first_access, std::vector<JitAccess>& accesses);
-bool segment_supports_avx512(const Code& code, const Inst& inst);
+std::optional<std::vector<std::uint8_t>> emit_segment_avx2(
+    const BoundProgram& bound, const UnitPlan& unit, const std::vector<Shape>& shapes,
+    const Seen& seen, std::uint32_t first_access, std::vector<JitAccess>& accesses);
+bool segment_supports(const Code& code, const Inst& inst);
 
 // How the lanes of a group see a base of a region, as looked at before translation and checked by
 // the code for every group.

@@ -14,14 +14,62 @@ namespace driftc::runtime::ptx::segment {
 class Forms : public Families {
  public:
   Forms(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
-        std::vector<JitAccess>& accesses, std::size_t code_bytes, int lanes, std::uint8_t* buffer)
-      : Families(bound, std::move(values), code_bytes, lanes, buffer),
+        std::vector<JitAccess>& accesses, const Pools& pools, int lanes, std::size_t code_bytes,
+        std::uint8_t* buffer)
+      : Families(bound, std::move(values), pools, lanes, code_bytes, buffer),
         next_access_(first_access),
         accesses_(accesses) {
     first_id_ = first_access;
   }
 
+  // The unit's code; false: it is too large for the registers and tables there are.
+  bool run() {
+    find_ranges();
+    find_packed();
+    find_families();
+    prologue();
+    if (has_fast_form()) {
+      const State start = state();
+      const std::vector<Family> families = families_;
+      begin_fast();
+      body();
+      end_fast();
+      later_.insert(later_.begin(), [this, start, families] {
+        general_entry();
+        set_state(start);
+        families_ = families;
+        restart_accesses();
+        body();
+        jmp(next_, T_NEAR);
+      });
+    } else {
+      body();
+    }
+    epilogue();
+    return !failed_;
+  }
+
  protected:
+  // ---- what the instruction set does
+  // Code up to a group's first instruction, and from next_, for the next group, on.
+  virtual void prologue() = 0;
+  virtual void epilogue() = 0;
+  virtual void instruction(LocalInst& i) = 0;
+  virtual void write_outputs() = 0;
+
+  void body() {
+    for (now_ = 0; now_ < static_cast<int>(v_.insts.size()) && !failed_; ++now_) {
+      LocalInst& i = v_.insts[static_cast<std::size_t>(now_)];
+      if (!i.emit) continue;
+      begin_inst();
+      instruction(i);
+      end_inst();
+    }
+    if (failed_) return;
+    now_ = static_cast<int>(v_.insts.size()) - 1;
+    write_outputs();
+  }
+
   // ---- the fast form
   // A unit's code for groups whose accesses all are as when it was translated: the proof of a
   // family goes to the general form when it fails, which begins the group again. That is possible

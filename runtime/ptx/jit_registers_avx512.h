@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_forms.h"
+#include "runtime/ptx/jit_divisors.h"
 #include "runtime/ptx/jit_slow.h"
 
 namespace driftc::runtime::ptx::avx512 {
@@ -28,18 +28,19 @@ inline constexpr int kMasks = 4;      // k6 and k7 are temporaries
 
 using segment::kPointers;
 
-class Registers : public segment::Forms {
+class Registers : public segment::Divisors {
  public:
   Registers(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
             std::vector<JitAccess>& accesses, std::uint8_t* buffer)
-      : Forms(bound, std::move(values), first_access, accesses, kCodeBytes, 16, buffer) {}
+      : Divisors(bound, std::move(values), first_access, accesses,
+                 {segment::RegisterPool{0, kVectors, static_cast<int>(JitContext::kSpills)},
+                  segment::RegisterPool{kFirstMask, kMasks,
+                                        static_cast<int>(JitContext::kPredicateSpills)}},
+                 16, kCodeBytes, buffer) {}
 
  protected:
   // ---- frame
-  // What does not change from group to group.
-  virtual void before_groups() {}
-
-  void prologue() {
+  void prologue() override {
     for (const auto& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
     sub(rsp, 8);
     mov(rbp, rdi);
@@ -59,7 +60,7 @@ class Registers : public segment::Forms {
     mov(ptr[rbp + CONTEXT(mask)], r10);
     kmovw(k1, r10d);
   }
-  void epilogue() {
+  void epilogue() override {
     L(next_);
     inc(r12);
     add(r14, 2);
@@ -113,22 +114,6 @@ class Registers : public segment::Forms {
   }
 
   // ---- registers
-  struct State {
-    std::vector<Location> places;
-    segment::RegisterPool vectors, masks;
-  };
-  State allocation() const { return {places_, vectors_, masks_}; }
-  void set_allocation(const State& a) {
-    places_ = a.places;
-    vectors_ = a.vectors;
-    masks_ = a.masks;
-  }
-
-  void begin_inst() { vectors_.locked = masks_.locked = 0; }
-  void end_inst() {
-    drop_unused(vectors_);
-    drop_unused(masks_);
-  }
   auto spill_at(int slot) { return ptr[rbp + CONTEXT(spills) + 64 * slot]; }
   auto mask_spill_at(int slot) { return ptr[rbp + CONTEXT(predicates) + 8 * slot]; }
   void store_spill(const segment::RegisterPool& pool, int reg, int slot) override {
@@ -253,8 +238,8 @@ class Registers : public segment::Forms {
     return k6;
   }
 
-  segment::RegisterPool vectors_{0, kVectors, static_cast<int>(JitContext::kSpills)};
-  segment::RegisterPool masks_{kFirstMask, kMasks, static_cast<int>(JitContext::kPredicateSpills)};
+  segment::RegisterPool& vectors_ = pools_[0];
+  segment::RegisterPool& masks_ = pools_[1];
   bool slow_used_ = false;
   Zmm operand_register_;
   Xbyak::Address operand_memory_ = ptr[rax];

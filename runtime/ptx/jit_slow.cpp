@@ -42,14 +42,13 @@ std::byte* place_of(const JitAccess& access, Frame& f, u32 lane, u64 address, u3
   return reinterpret_cast<std::byte*>(address);
 }
 
-void remember(JitCache& cache, const Frame& f, u32 bytes) {
+void remember(JitCache& cache, const Frame& f, u32 bytes, u64 lanes) {
   cache = {};
   const u64 size = f.cached_end - f.cached_begin;
   if (f.cached_begin % bytes != 0 || size < bytes) return;
   cache.begin = f.cached_begin;
   cache.single = (size - bytes) / bytes + 1;
-  if (size >= u64{bytes} * kGroupLanes)
-    cache.window = (size - u64{bytes} * kGroupLanes) / bytes + 1;
+  if (size >= bytes * lanes) cache.window = (size - bytes * lanes) / bytes + 1;
   const u64 words = (size - bytes) / 4 + 1;
   if (words > (u64{1} << 28)) return;
   cache.elements = static_cast<u32>(words);
@@ -76,7 +75,7 @@ extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context,
               : u64{index};
       address = context->slow_base + (extended << access.shift);
     }
-    const u32 lane = static_cast<u32>(context->slow_group) * kGroupLanes + j;
+    const u32 lane = static_cast<u32>(context->slow_group * context->vector_lanes) + j;
     std::byte* p = place_of(access, f, lane, address, bytes);
     if (!p) return 1;
     for (u32 e = 0; e < count; ++e) {
@@ -88,8 +87,8 @@ extern "C" std::uint32_t driftc_ptx_jit_slow(JitContext* context,
     any = true;
   }
   if (host && any) {
-    remember(caches_of(context)[access_id], f, bytes);
-    remember(caches_of(context)[access.leader], f, bytes);
+    remember(caches_of(context)[access_id], f, bytes, context->vector_lanes);
+    remember(caches_of(context)[access.leader], f, bytes, context->vector_lanes);
   }
   return 0;
 }

@@ -17,7 +17,7 @@ Path detect() {
   if (cpu.has(C::tAVX512F) && cpu.has(C::tAVX512BW) && cpu.has(C::tAVX512DQ) &&
       cpu.has(C::tAVX512VL))
     return Path::kAvx512;
-  if (cpu.has(C::tAVX2) && cpu.has(C::tFMA)) return Path::kAvx2;
+  if (cpu.has(C::tAVX2) && cpu.has(C::tFMA) && cpu.has(C::tF16C)) return Path::kAvx2;
 #endif
   return Path::kPortable;
 }
