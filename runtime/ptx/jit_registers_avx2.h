@@ -6,7 +6,6 @@
 // AVX-512.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -216,31 +215,29 @@ class Registers : public segment::Accesses {
     return operand_register_;
   }
 
-  // A register for a result. With a guard it holds the old value already.
-  Ymm result(const LocalInst& i, int d, int half = 0) {
+  // A register for a result. With a guard it holds the old value already. `last`: the instruction
+  // has no more to ask of other values.
+  Ymm result(const LocalInst& i, int d, bool last = false) {
     const ValueId v = i.dst[d], old = i.old[d];
-    if (old == kNoValue) return fresh(v, half);
+    if (old == kNoValue) return fresh(v);
     const Value& x = value(old);
     if (x.from == Value::From::kUniform && place(old).reg[0] < 0) {
-      const Ymm r = fresh(v, half);
+      const Ymm r = fresh(v);
       if (is_zero(old))
         vpxor(r, r, r);
       else
         vmovups(r, in_file(x.reg));
       return r;
     }
-    const bool held = place(old).reg[half] >= 0 && (vectors_.locked >> place(old).reg[half] & 1);
-    const Ymm from = vec(old, half);
-    const bool once = std::count(std::begin(i.old), std::end(i.old), old) == 1;
-    if (!held && once && x.kind != RegKind::kL && dies(old)) {
-      // Nobody reads the old value again, here or later.
+    const Ymm from = vec(old);
+    if (last && old != i.guard && dies(old)) {
       const int r = from.getIdx();
-      place(old).reg[half] = -1;
+      place(old).reg[0] = -1;
       drop(vectors_, old);
-      own(vectors_, v, half, r);
+      own(vectors_, v, 0, r);
       return from;
     }
-    const Ymm r = fresh(v, half);
+    const Ymm r = fresh(v);
     vmovaps(r, from);
     return r;
   }

@@ -32,7 +32,8 @@ class SegmentCode : public Arithmetic {
     if (i.guard == kNoValue) return compute(i, std::nullopt);
     const Ymm now(free_vector());
     compute(i, now);
-    blend(i, result(i, 0), now);
+    vec(i.guard);  // held while the result takes a register
+    blend(i, result(i, 0, true), now);
   }
   // The result goes to `temporary`, or to a register of its own.
   void compute(LocalInst& i, std::optional<Ymm> temporary) {
