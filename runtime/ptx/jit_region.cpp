@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -66,8 +67,26 @@ class RegionCode : public Xbyak::CodeGenerator {
     L(next);
     for (std::uint32_t h = 0; h < halves_; ++h)
       for (std::size_t b = 0; b < region_.bases.size(); ++b) check(h, b, leave);
-    for (std::uint32_t h = 0; h < halves_; ++h)
-      for (const BoundRegion::Tile& t : region_.tiles) tile(t, h);
+    if (halves_ == 2 && halves_alike()) {
+      // One code for both: it fits the caches of instructions.
+      Label half, done;
+      L(half);
+      for (const BoundRegion::Tile& t : region_.tiles) tile(t, 0);
+      add(r15, 32);
+      test(r15d, 32);
+      jz(done, T_NEAR);
+      for (std::size_t b = 0; b < region_.bases.size(); ++b) {
+        if (!region_.bases[b].is_address) continue;
+        mov(rax, pointer(1, b));
+        mov(pointer(0, b), rax);
+      }
+      jmp(half, T_NEAR);
+      L(done);
+      sub(r15, 64);
+    } else {
+      for (std::uint32_t h = 0; h < halves_; ++h)
+        for (const BoundRegion::Tile& t : region_.tiles) tile(t, h);
+    }
     inc(r12);
     add(r15, 64);
     cmp(r12, ptr[rbp + CONTEXT(last)]);
@@ -77,6 +96,7 @@ class RegionCode : public Xbyak::CodeGenerator {
     for (const auto& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
     ret();
+    for (const auto& out_of_line : later_) out_of_line();
     align(64);
     for (auto& [label, words] : tables_) {
       L(*label);
@@ -108,6 +128,12 @@ class RegionCode : public Xbyak::CodeGenerator {
     }
     s.form = same ? BaseForm::kSplat : consecutive ? BaseForm::kVector : BaseForm::kPattern;
     return s;
+  }
+  bool halves_alike() const {
+    const auto middle = seen_.begin() + static_cast<std::ptrdiff_t>(region_.bases.size());
+    return std::equal(seen_.begin(), middle, middle, [](const Seen& a, const Seen& b) {
+      return a.form == b.form && a.relative == b.relative;
+    });
   }
   const Seen& seen(std::uint32_t half, std::size_t base) const {
     return seen_[half * region_.bases.size() + base];
@@ -272,38 +298,83 @@ class RegionCode : public Xbyak::CodeGenerator {
       }
     };
     std::vector<std::pair<std::uint32_t, std::int32_t>> moving;
-    if (total_fmas() > kMaxUnrolledFmas && t.steps >= 2 * kLoopSteps && t.steps % kLoopSteps == 0 &&
-        can_loop(t, moving)) {
+    const std::uint32_t loop = loop_steps(t);
+    if (loop > 0 && can_loop(t, moving)) {
       for (auto [base, stride] : moving) pointer_register(half, base);
-      mov(r14d, t.steps / kLoopSteps);
+      mov(r14d, t.steps / loop);
       Label again;
       L(again);
-      steps(0, kLoopSteps);
+      steps(0, loop);
       for (auto [base, stride] : moving)
-        add(pointer_register(half, base), stride * static_cast<std::int32_t>(kLoopSteps));
+        add(pointer_register(half, base), stride * static_cast<std::int32_t>(loop));
       dec(r14d);
       jnz(again, T_NEAR);
     } else {
       steps(0, t.steps);
     }
-    // A NaN stays one through the rest of its chain, so its bits are made canonical at the end.
-    const Xmm nan = vec(avx512_ ? 31 : first_temporary());
-    vbroadcastss(nan, ptr[rbp + CONTEXT(canonical_nan)]);
+    canonicalize(static_cast<int>(t.rows * columns));
     for (std::uint32_t i = 0; i < t.rows; ++i)
-      for (std::uint32_t j = j0; j < j1; ++j) {
-        const Xmm v = sum(i, j);
+      for (std::uint32_t j = j0; j < j1; ++j)
+        vmovups(in_file(t.out[i * t.columns + j], half), sum(i, j));
+  }
+  // A NaN stays one through the rest of its chain, so its bits are made canonical at the end. A sum
+  // of all is NaN when one of them is, or when infinities meet; only then they are looked at.
+  void canonicalize(int sums) {
+    auto found = std::make_shared<Label>(), back = std::make_shared<Label>();
+    // Pairs, then pairs of pairs: not one chain.
+    std::vector<int> left;
+    for (int n = 0; n < sums; ++n) left.push_back(n);
+    int next = first_temporary(), temporaries = avx512_ ? 32 : 16;
+    while (left.size() > 1 && next < temporaries) {
+      const int a = left[0], b = left[1];
+      const bool fresh = a < sums && b < sums;
+      const int d = fresh ? next++ : a < sums ? b : a;
+      vaddps(vec(d), vec(a), vec(b));
+      left.erase(left.begin(), left.begin() + 2);
+      left.push_back(d);
+    }
+    for (std::size_t n = 1; n < left.size(); ++n) vaddps(vec(left[0]), vec(left[0]), vec(left[n]));
+    const Xmm any = vec(left[0]);
+    if (avx512_) {
+      vcmpps(k1, any, any, 3);
+      kortestw(k1, k1);
+    } else {
+      const Ymm m(first_temporary() + 1);
+      vcmpps(m, Ymm(any.getIdx()), Ymm(any.getIdx()), 3);
+      vptest(m, m);
+    }
+    jnz(*found, T_NEAR);
+    L(*back);
+    later_.push_back([this, sums, found, back] {
+      L(*found);
+      const Xmm nan = vec(first_temporary());
+      vbroadcastss(nan, ptr[rbp + CONTEXT(canonical_nan)]);
+      for (int n = 0; n < sums; ++n) {
+        const Xmm v = vec(n);
         if (avx512_) {
           vcmpps(k1, v, v, 3);
           vmovaps(v | k1, nan);
         } else {
-          const Ymm y(v.getIdx()), m(first_temporary() + 1);
+          const Ymm y(n), m(first_temporary() + 1);
           vcmpps(m, y, y, 3);
           vblendvps(y, y, Ymm(nan.getIdx()), m);
         }
-        vmovups(in_file(t.out[i * t.columns + j], half), v);
       }
+      jmp(*back, T_NEAR);
+    });
   }
 
+  // Steps that a loop does at a time; 0: all are written out.
+  std::uint32_t loop_steps(const BoundRegion::Tile& t) const {
+    if (avx512_) {
+      const bool loops = total_fmas() > kMaxUnrolledFmas && t.steps >= 2 * kLoopSteps;
+      return loops && t.steps % kLoopSteps == 0 ? kLoopSteps : 0;
+    }
+    // A step is up to four times as many instructions as with the wider vectors.
+    for (std::uint32_t n = kLoopSteps + 4; n >= 4; --n)
+      if (t.steps % n == 0 && t.steps > n) return n;
+    return 0;
+  }
   std::size_t total_fmas() const {
     std::size_t n = 0;
     for (const BoundRegion::Tile& t : region_.tiles) n += std::size_t{t.rows} * t.columns * t.steps;
@@ -335,6 +406,7 @@ class RegionCode : public Xbyak::CodeGenerator {
   std::vector<std::pair<std::uint32_t, std::size_t>> held_;
   std::size_t next_register_ = 0;
   std::vector<std::vector<std::uint32_t>> patterns_;
+  std::vector<std::function<void()>> later_;  // code behind the loop
   std::vector<std::pair<std::unique_ptr<Label>, std::vector<std::uint32_t>>> tables_;
 };
 
