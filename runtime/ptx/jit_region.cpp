@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 
 #include "runtime/ptx/jit_emit.h"
 
@@ -50,6 +51,7 @@ class RegionCode : public Xbyak::CodeGenerator {
         halves_(avx512 ? 1 : 2) {
     for (std::uint32_t h = 0; h < halves_; ++h)
       for (const BoundRegion::Base& b : region.bases) seen_.push_back(look(b, frame, group, h));
+    joined_ = halves_ == 2 && can_join(frame, group);
   }
 
   bool run() {
@@ -67,7 +69,9 @@ class RegionCode : public Xbyak::CodeGenerator {
     L(next);
     for (std::uint32_t h = 0; h < halves_; ++h)
       for (std::size_t b = 0; b < region_.bases.size(); ++b) check(h, b, leave);
-    if (halves_ == 2 && halves_alike()) {
+    if (joined_) {
+      for (const BoundRegion::Tile& t : region_.tiles) joined_tile(t);
+    } else if (halves_ == 2 && halves_alike()) {
       // One code for both: it fits the caches of instructions.
       Label half, done;
       L(half);
@@ -107,7 +111,8 @@ class RegionCode : public Xbyak::CodeGenerator {
 
  private:
   Xmm vec(int i) const { return avx512_ ? static_cast<Xmm>(Zmm(i)) : static_cast<Xmm>(Ymm(i)); }
-  int first_temporary() const { return avx512_ ? 16 : 8; }  // behind the sums of a tile
+  // Behind the sums of a tile.
+  int first_temporary(std::size_t sums) const { return avx512_ ? 16 : static_cast<int>(sums); }
 
   Seen look(const BoundRegion::Base& b, const Frame& frame, std::uint32_t group,
             std::uint32_t half) const {
@@ -135,6 +140,29 @@ class RegionCode : public Xbyak::CodeGenerator {
       return a.form == b.form && a.relative == b.relative;
     });
   }
+  // Both halves of a group have the same value in all lanes.
+  bool is_shared(const BoundRegion::Base& b, const Frame& frame, std::uint32_t group) const {
+    if (b.place.mask == 0) return true;
+    if (!b.is_address) return false;
+    const auto* a =
+        reinterpret_cast<const std::uint32_t*>(frame.regs + b.place.offset) + group * kGroupLanes;
+    return std::all_of(a, a + kGroupLanes, [&](std::uint32_t x) { return x == a[0]; });
+  }
+  // Every tile has a side that both halves see alike: then they are one tile with the other side
+  // twice as long, which needs fewer registers for multiplicands than two.
+  bool can_join(const Frame& frame, std::uint32_t group) {
+    for (const BoundRegion::Base& b : region_.bases) shared_.push_back(is_shared(b, frame, group));
+    const bool patterns = std::any_of(seen_.begin(), seen_.end(),
+                                      [](const Seen& s) { return s.form == BaseForm::kPattern; });
+    return !patterns &&
+           std::all_of(region_.tiles.begin(), region_.tiles.end(), [&](const BoundRegion::Tile& t) {
+             return side_shared(t.a) || side_shared(t.b);
+           });
+  }
+  bool side_shared(const BoundRegion::Side& side) const {
+    return std::all_of(side.bases_used.begin(), side.bases_used.end(),
+                       [&](std::uint32_t b) { return shared_[b]; });
+  }
   const Seen& seen(std::uint32_t half, std::size_t base) const {
     return seen_[half * region_.bases.size() + base];
   }
@@ -159,6 +187,10 @@ class RegionCode : public Xbyak::CodeGenerator {
     if (!b.is_address) return;
     const Seen& s = seen(half, base);
     mov(eax, in_file(b.place, half));
+    if (joined_ && half == 1 && shared_[base]) {
+      cmp(eax, in_file(b.place, 0));
+      jne(leave, T_NEAR);
+    }
     if (b.place.mask != 0) {
       const Xmm a = vec(0), expected = vec(1);
       vpbroadcastd(expected, in_file(b.place, half));
@@ -196,14 +228,15 @@ class RegionCode : public Xbyak::CodeGenerator {
     held_.clear();
     next_register_ = 0;
   }
+  static constexpr std::size_t kPointerRegisters = 9;
   Xbyak::Reg64 pointer_register(std::uint32_t half, std::uint32_t base) {
-    static const Xbyak::Reg64 kRegisters[] = {rax, rcx, rdx, rsi, rdi, r8, r9, r10, r11};
-    constexpr std::size_t kCount = 9;
-    for (auto& [b, r] : held_)
-      if (b == base) return kRegisters[r];
-    const std::size_t r = next_register_++ % kCount;
+    static const Xbyak::Reg64 kRegisters[kPointerRegisters] = {rax, rcx, rdx, rsi, rdi,
+                                                               r8,  r9,  r10, r11};
+    for (auto& [who, r] : held_)
+      if (who == std::pair{half, base}) return kRegisters[r];
+    const std::size_t r = next_register_++ % kPointerRegisters;
     std::erase_if(held_, [&](const auto& h) { return h.second == r; });
-    held_.emplace_back(base, r);
+    held_.emplace_back(std::pair{half, base}, r);
     mov(kRegisters[r], pointer(half, base));
     return kRegisters[r];
   }
@@ -264,90 +297,148 @@ class RegionCode : public Xbyak::CodeGenerator {
     return r;
   }
 
-  // AVX2 has half as many registers, so it takes two columns at a time.
-  void tile(const BoundRegion::Tile& t, std::uint32_t half) {
-    const std::uint32_t width = avx512_ ? t.columns : std::min<std::uint32_t>(2, t.columns);
-    for (std::uint32_t j = 0; j < t.columns; j += width)
-      part(t, half, j, std::min(t.columns, j + width));
+  // A row or a column of a tile, as the lanes of one half see it.
+  struct Line {
+    std::uint32_t half, number;
+  };
+  static void append(std::vector<Line>& lines, std::uint32_t half, std::uint32_t count) {
+    for (std::uint32_t n = 0; n < count; ++n) lines.push_back({half, n});
   }
-  void part(const BoundRegion::Tile& t, std::uint32_t half, std::uint32_t j0, std::uint32_t j1) {
-    const std::uint32_t columns = j1 - j0;
+  void tile(const BoundRegion::Tile& t, std::uint32_t half) {
+    std::vector<Line> rows, columns;
+    append(rows, half, t.rows);
+    append(columns, half, t.columns);
+    parts(t, rows, columns);
+  }
+  void joined_tile(const BoundRegion::Tile& t) {
+    std::vector<Line> rows, columns;
+    append(rows, 0, t.rows);
+    append(columns, 0, t.columns);
+    if (side_shared(t.b))
+      append(rows, 1, t.rows);
+    else
+      append(columns, 1, t.columns);
+    parts(t, rows, columns);
+  }
+  // Parts whose sums have registers, and enough of them that a sum is ready before its next FMA.
+  void parts(const BoundRegion::Tile& t, const std::vector<Line>& rows,
+             const std::vector<Line>& columns) {
+    std::size_t high = rows.size(), wide = columns.size();
+    if (!avx512_) {
+      // Two temporaries are for patterns.
+      const std::size_t registers = joined_ ? 16 : 14, chains = 8;
+      std::size_t best = ~std::size_t{0};
+      for (std::size_t r = 1; r <= rows.size(); ++r)
+        for (std::size_t c = 1; c <= columns.size(); ++c) {
+          if (r * c + std::min(r, c) + 1 > registers) continue;
+          std::size_t cost = 0;
+          for (std::size_t i = 0; i < rows.size(); i += r)
+            for (std::size_t j = 0; j < columns.size(); j += c) {
+              const std::size_t h = std::min(r, rows.size() - i),
+                                w = std::min(c, columns.size() - j);
+              cost += 10 * std::max(h * w, chains + 1) + h + w;
+            }
+          if (cost < best) best = cost, high = r, wide = c;
+        }
+    }
+    for (std::size_t j = 0; j < columns.size(); j += wide)
+      for (std::size_t i = 0; i < rows.size(); i += high)
+        part(t, std::span(rows).subspan(i, std::min(high, rows.size() - i)),
+             std::span(columns).subspan(j, std::min(wide, columns.size() - j)));
+  }
+  void part(const BoundRegion::Tile& t, std::span<const Line> rows, std::span<const Line> columns) {
     forget_pointers();
     patterns_.clear();
-    auto sum = [&](std::uint32_t i, std::uint32_t j) {
-      return vec(static_cast<int>(i * columns + (j - j0)));
+    auto sum = [&](std::size_t i, std::size_t j) {
+      return vec(static_cast<int>(i * columns.size() + j));
     };
-    for (std::uint32_t i = 0; i < t.rows; ++i)
-      for (std::uint32_t j = j0; j < j1; ++j) {
-        const Place& p = t.in[i * t.columns + j];
+    auto in_tile = [&](std::size_t i, std::size_t j) {
+      return rows[i].number * t.columns + columns[j].number;
+    };
+    // Only one of them has more than one half.
+    auto half = [&](std::size_t i, std::size_t j) { return rows[i].half | columns[j].half; };
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (std::size_t j = 0; j < columns.size(); ++j) {
+        const Place& p = t.in[in_tile(i, j)];
         if (p.mask == 0)
-          vbroadcastss(sum(i, j), in_file(p, half));
+          vbroadcastss(sum(i, j), in_file(p, half(i, j)));
         else
-          vmovups(sum(i, j), in_file(p, half));
+          vmovups(sum(i, j), in_file(p, half(i, j)));
       }
+    // The shorter side is held in registers for a step; of the other one, one at a time.
+    const bool hold_rows = rows.size() <= columns.size();
+    const int temporaries = first_temporary(rows.size() * columns.size());
+    const Xmm other = vec(temporaries + static_cast<int>(std::min(rows.size(), columns.size())));
+    auto held = [&](std::size_t n) { return vec(temporaries + static_cast<int>(n)); };
+    auto load_row = [&](const Xmm& into, std::uint32_t s, const Line& row) {
+      load(into, row.half, t.a.operands[s * t.rows + row.number]);
+    };
+    auto load_column = [&](const Xmm& into, std::uint32_t s, const Line& column) {
+      load(into, column.half, t.b.operands[s * t.columns + column.number]);
+    };
     auto steps = [&](std::uint32_t from, std::uint32_t to) {
       for (std::uint32_t s = from; s < to; ++s) {
-        for (std::uint32_t i = 0; i < t.rows; ++i)
-          load(vec(first_temporary() + static_cast<int>(i)), half, t.a.operands[s * t.rows + i]);
-        for (std::uint32_t j = j0; j < j1; ++j) {
-          const Xmm b = vec(first_temporary() + 4);
-          load(b, half, t.b.operands[s * t.columns + j]);
-          for (std::uint32_t i = 0; i < t.rows; ++i)
-            vfmadd231ps(sum(i, j), vec(first_temporary() + static_cast<int>(i)), b);
+        if (hold_rows) {
+          for (std::size_t i = 0; i < rows.size(); ++i) load_row(held(i), s, rows[i]);
+          for (std::size_t j = 0; j < columns.size(); ++j) {
+            load_column(other, s, columns[j]);
+            for (std::size_t i = 0; i < rows.size(); ++i) vfmadd231ps(sum(i, j), held(i), other);
+          }
+        } else {
+          for (std::size_t j = 0; j < columns.size(); ++j) load_column(held(j), s, columns[j]);
+          for (std::size_t i = 0; i < rows.size(); ++i) {
+            load_row(other, s, rows[i]);
+            for (std::size_t j = 0; j < columns.size(); ++j) vfmadd231ps(sum(i, j), other, held(j));
+          }
         }
       }
     };
-    std::vector<std::pair<std::uint32_t, std::int32_t>> moving;
+    std::vector<Moving> moving;
     const std::uint32_t loop = loop_steps(t);
-    if (loop > 0 && can_loop(t, moving)) {
-      for (auto [base, stride] : moving) pointer_register(half, base);
+    if (loop > 0 && can_loop(t, rows, columns, moving)) {
+      for (const Moving& m : moving) pointer_register(m.half, m.base);
       mov(r14d, t.steps / loop);
       Label again;
       L(again);
       steps(0, loop);
-      for (auto [base, stride] : moving)
-        add(pointer_register(half, base), stride * static_cast<std::int32_t>(loop));
+      for (const Moving& m : moving)
+        add(pointer_register(m.half, m.base), m.stride * static_cast<std::int32_t>(loop));
       dec(r14d);
       jnz(again, T_NEAR);
     } else {
       steps(0, t.steps);
     }
-    canonicalize(static_cast<int>(t.rows * columns));
-    for (std::uint32_t i = 0; i < t.rows; ++i)
-      for (std::uint32_t j = j0; j < j1; ++j)
-        vmovups(in_file(t.out[i * t.columns + j], half), sum(i, j));
+    canonicalize(static_cast<int>(rows.size() * columns.size()), temporaries);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (std::size_t j = 0; j < columns.size(); ++j)
+        vmovups(in_file(t.out[in_tile(i, j)], half(i, j)), sum(i, j));
   }
   // A NaN stays one through the rest of its chain, so its bits are made canonical at the end. A sum
   // of all is NaN when one of them is, or when infinities meet; only then they are looked at.
-  void canonicalize(int sums) {
+  void canonicalize(int sums, int temporaries) {
     auto found = std::make_shared<Label>(), back = std::make_shared<Label>();
-    // Pairs, then pairs of pairs: not one chain.
-    std::vector<int> left;
-    for (int n = 0; n < sums; ++n) left.push_back(n);
-    int next = first_temporary(), temporaries = avx512_ ? 32 : 16;
-    while (left.size() > 1 && next < temporaries) {
-      const int a = left[0], b = left[1];
-      const bool fresh = a < sums && b < sums;
-      const int d = fresh ? next++ : a < sums ? b : a;
-      vaddps(vec(d), vec(a), vec(b));
-      left.erase(left.begin(), left.begin() + 2);
-      left.push_back(d);
-    }
-    for (std::size_t n = 1; n < left.size(); ++n) vaddps(vec(left[0]), vec(left[0]), vec(left[n]));
-    const Xmm any = vec(left[0]);
+    auto temporary = [&](int n) { return vec(temporaries + n); };
+    int left = std::clamp(sums / 2, 1, (avx512_ ? 32 : 16) - temporaries);
+    for (int n = 0; n < left; ++n)
+      vaddps(temporary(n), vec(2 * n), vec(std::min(2 * n + 1, sums - 1)));
+    for (int n = 2 * left; n < sums; ++n) vaddps(temporary(n % left), temporary(n % left), vec(n));
+    for (; left > 1; left = (left + 1) / 2)
+      for (int n = 0; n < left / 2; ++n)
+        vaddps(temporary(n), temporary(n), temporary((left + 1) / 2 + n));
+    const Xmm any = temporary(0);
     if (avx512_) {
       vcmpps(k1, any, any, 3);
       kortestw(k1, k1);
     } else {
-      const Ymm m(first_temporary() + 1);
-      vcmpps(m, Ymm(any.getIdx()), Ymm(any.getIdx()), 3);
-      vptest(m, m);
+      const Ymm y(any.getIdx());
+      vcmpps(y, y, y, 3);
+      vptest(y, y);
     }
     jnz(*found, T_NEAR);
     L(*back);
-    later_.push_back([this, sums, found, back] {
+    later_.push_back([this, sums, temporaries, found, back] {
       L(*found);
-      const Xmm nan = vec(first_temporary());
+      const Xmm nan = vec(temporaries);
       vbroadcastss(nan, ptr[rbp + CONTEXT(canonical_nan)]);
       for (int n = 0; n < sums; ++n) {
         const Xmm v = vec(n);
@@ -355,7 +446,7 @@ class RegionCode : public Xbyak::CodeGenerator {
           vcmpps(k1, v, v, 3);
           vmovaps(v | k1, nan);
         } else {
-          const Ymm y(n), m(first_temporary() + 1);
+          const Ymm y(n), m(temporaries + 1);
           vcmpps(m, y, y, 3);
           vblendvps(y, y, Ymm(nan.getIdx()), m);
         }
@@ -381,21 +472,30 @@ class RegionCode : public Xbyak::CodeGenerator {
     return n * halves_;
   }
   // Addresses advance by one stride per base, and there is a register for every base.
-  bool can_loop(const BoundRegion::Tile& t,
-                std::vector<std::pair<std::uint32_t, std::int32_t>>& moving) const {
+  struct Moving {
+    std::uint32_t half, base;
+    std::int32_t stride;
+  };
+  bool can_loop(const BoundRegion::Tile& t, std::span<const Line> rows,
+                std::span<const Line> columns, std::vector<Moving>& moving) const {
     if (!t.a.linear || !t.b.linear) return false;
-    std::map<std::uint32_t, std::int32_t> strides;
-    for (const BoundRegion::Side* side : {&t.a, &t.b})
-      for (std::uint32_t b : side->bases_used) {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::int32_t> strides;
+    auto add_side = [&](const BoundRegion::Side& side, std::span<const Line> lines) {
+      for (std::uint32_t b : side.bases_used) {
         if (!region_.bases[b].is_address) {
-          if (side->stride != 0) return false;
+          if (side.stride != 0) return false;
           continue;
         }
-        const auto [at, fresh] = strides.emplace(b, side->stride);
-        if (!fresh && at->second != side->stride) return false;
+        for (const Line& line : lines) {
+          const auto [at, fresh] = strides.emplace(std::pair{line.half, b}, side.stride);
+          if (!fresh && at->second != side.stride) return false;
+        }
       }
-    if (strides.size() > 9) return false;
-    moving.assign(strides.begin(), strides.end());
+      return true;
+    };
+    if (!add_side(t.a, rows) || !add_side(t.b, columns)) return false;
+    if (strides.size() > kPointerRegisters) return false;
+    for (const auto& [at, stride] : strides) moving.push_back({at.first, at.second, stride});
     return true;
   }
 
@@ -403,7 +503,10 @@ class RegionCode : public Xbyak::CodeGenerator {
   const bool avx512_;
   const std::uint32_t lanes_, halves_;
   std::vector<Seen> seen_;
-  std::vector<std::pair<std::uint32_t, std::size_t>> held_;
+  std::vector<char> shared_;  // by base: both halves have one value
+  bool joined_ = false;
+  // By half and base: which register has its pointer.
+  std::vector<std::pair<std::pair<std::uint32_t, std::uint32_t>, std::size_t>> held_;
   std::size_t next_register_ = 0;
   std::vector<std::vector<std::uint32_t>> patterns_;
   std::vector<std::function<void()>> later_;  // code behind the loop
