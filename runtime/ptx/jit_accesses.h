@@ -52,6 +52,7 @@ class Accesses : public Divisors {
     if (together && together->members > 1 && !together->proven && family_pointer(*together, a))
       return by_family(*together, a);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
+    int alone = -1;  // the look, where the access can be in place although its range is not
     if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
       if (a.packed)
         jmp(*otherwise, T_NEAR);
@@ -62,6 +63,7 @@ class Accesses : public Divisors {
           a.wide ? look_wide(a)
                  : in_line(a.root, a.shared ? 2 + a.log_count : a.log_count + 2 - a.shift);
       if (root >= 0 && a.shared && shared_pointer(a, root)) {
+        alone = root;
         test(rcx, rcx);
         jz(*otherwise, T_NEAR);
         AccessPlan direct = a;
@@ -78,8 +80,19 @@ class Accesses : public Divisors {
       }
     }
     L(*back);
-    later_.push_back([this, a, back, otherwise] {
+    const int flag = alone < 0 ? -1 : flag_slot(alone);
+    later_.push_back([this, a, alone, flag, back, otherwise] {
       L(*otherwise);
+      // A tile's last pass is off for the groups whose place of it lies behind the tile.
+      Label one_by_one;
+      if (alone >= 0) {
+        place_of_first(a, alone, flag, one_by_one);
+        check_window(a, one_by_one);
+        if (a.count > 1) whole_group(a, one_by_one);
+        move_window(a);
+        jmp(*back, T_NEAR);
+      }
+      L(one_by_one);
       if (!a.packed) {
         scattered(a, *back);
       } else if (a.store) {

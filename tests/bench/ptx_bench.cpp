@@ -67,14 +67,14 @@ void run_emitted(benchmark::State& state, const PeerConv& s, const Form& form) {
 }
 
 constexpr PeerPool kPool = {1, 64, 112, 112, 3, 2, 1};
-void run_pool(benchmark::State& state, bool check) {
+void run_pool(benchmark::State& state, Path path, bool check) {
   EmittedKernel kernel(ir::Algorithm::kPool, "", ir::Layout::kNchw);
   const ir::ValueId x = kernel.input("x", {kPool.n, kPool.c, kPool.h, kPool.w}, ir::Layout::kNchw);
   kernel.add(ir::Op::kMaxPool, {x},
              {{"kernel", std::vector<std::int64_t>{kPool.kernel, kPool.kernel}},
               {"stride", std::vector<std::int64_t>{kPool.stride, kPool.stride}},
               {"pad", std::vector<std::int64_t>{kPool.pad, kPool.pad, kPool.pad, kPool.pad}}});
-  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512, check);
+  if (kernel.finish(state)) kernel.run(state, 1, path, check);
 }
 void run_onednn_pool(benchmark::State& state) {
   OnednnPool pool(kPool);
@@ -82,12 +82,12 @@ void run_onednn_pool(benchmark::State& state) {
 }
 
 constexpr std::int64_t kElements[4] = {1, 64, 112, 112};
-void run_relu(benchmark::State& state, bool check) {
+void run_relu(benchmark::State& state, Path path, bool check) {
   EmittedKernel kernel(ir::Algorithm::kElementwise, "", ir::Layout::kNchw);
   const ir::ValueId x = kernel.input("x", {kElements[0], kElements[1], kElements[2], kElements[3]},
                                      ir::Layout::kNchw);
   kernel.add(ir::Op::kRelu, {x}, {});
-  if (kernel.finish(state)) kernel.run(state, 1, Path::kAvx512, check);
+  if (kernel.finish(state)) kernel.run(state, 1, path, check);
 }
 void run_onednn_relu(benchmark::State& state) {
   OnednnRelu relu(kElements);
@@ -267,7 +267,7 @@ const bool kRegistered = [] {
   layer("conv3x3-256-14", k256x14, {"rsc.fma", "avx2", "portable"});
   layer("conv3x3-512-7", k512x7, {"rsc.fma", "avx2", "portable", "checked"});
   layer("conv1x1-64-256-56", k1x1, {"implicit-gemm", "avx2", "portable", "checked"});
-  layer("conv7x7-stem", kStem, {"rsc.fma"});
+  layer("conv7x7-stem", kStem, {"rsc.fma", "avx2"});
   layer("conv3x3-strided", kStrided, {"rsc.fma"});
   layer("conv3x3-dilated", kDilated, {"rsc.fma"});
   layer("conv3x3-ragged", kRagged, {"rsc.fma", "checked"});
@@ -301,12 +301,15 @@ const bool kRegistered = [] {
   }
   layer("depthwise3x3-128-56", kDepthwise, {"avx2", "portable", "checked"});
   benchmark::RegisterBenchmark("maxpool3x3-64-112/onednn", run_onednn_pool);
-  for (const bool check : {false, true}) {
-    const std::string row = check ? "ptx-checked" : "ptx";
-    benchmark::RegisterBenchmark(("maxpool3x3-64-112/" + row).c_str(),
-                                 [check](benchmark::State& state) { run_pool(state, check); });
-    benchmark::RegisterBenchmark(("relu-64-112/" + row).c_str(),
-                                 [check](benchmark::State& state) { run_relu(state, check); });
+  for (const auto& [row, path, check] :
+       {std::tuple{"ptx", Path::kAvx512, false}, std::tuple{"ptx-avx2", Path::kAvx2, false},
+        std::tuple{"ptx-checked", Path::kAvx512, true}}) {
+    benchmark::RegisterBenchmark(
+        (std::string("maxpool3x3-64-112/") + row).c_str(),
+        [path = path, check = check](benchmark::State& state) { run_pool(state, path, check); });
+    benchmark::RegisterBenchmark(
+        (std::string("relu-64-112/") + row).c_str(),
+        [path = path, check = check](benchmark::State& state) { run_relu(state, path, check); });
   }
   benchmark::RegisterBenchmark("relu-64-112/onednn", run_onednn_relu);
   for (const auto& [name, shape] : {std::pair{"conv3x3-64-56", k64x56}, {"conv7x7-stem", kStem}})
