@@ -55,7 +55,6 @@ class RegionCode : public Xbyak::CodeGenerator {
   }
 
   bool run() {
-    if (region_.bases.size() * halves_ * 8 > sizeof(JitContext::spills)) return false;
     for (const BoundRegion::Base& b : region_.bases)
       if (b.is_address && (b.offset_bits & 3)) return false;
     for (const auto& r : {rbx, rbp, r12, r13, r14, r15}) push(r);
@@ -69,34 +68,45 @@ class RegionCode : public Xbyak::CodeGenerator {
     L(next);
     for (std::uint32_t h = 0; h < halves_; ++h)
       for (std::size_t b = 0; b < region_.bases.size(); ++b) check(h, b, leave);
-    if (joined_) {
-      for (const BoundRegion::Tile& t : region_.tiles) joined_tile(t);
-    } else if (halves_ == 2 && halves_alike()) {
-      // One code for both: it fits the caches of instructions.
-      Label half, done;
-      L(half);
-      for (const BoundRegion::Tile& t : region_.tiles) tile(t, 0);
-      add(r15, 32);
-      test(r15d, 32);
-      jz(done, T_NEAR);
-      for (std::size_t b = 0; b < region_.bases.size(); ++b) {
-        if (!region_.bases[b].is_address) continue;
-        mov(rax, pointer(1, b));
-        mov(pointer(0, b), rax);
-      }
-      jmp(half, T_NEAR);
-      L(done);
-      sub(r15, 64);
-    } else {
-      for (std::uint32_t h = 0; h < halves_; ++h)
-        for (const BoundRegion::Tile& t : region_.tiles) tile(t, h);
-    }
     inc(r12);
     add(r15, 64);
     cmp(r12, ptr[rbp + CONTEXT(last)]);
     jb(next, T_NEAR);
     L(leave);
-    mov(rax, r12);
+    // Tile by tile: what all groups read for one fits the data cache sooner than what one group
+    // reads for all.
+    const auto end = ptr[rbp + CONTEXT(mask)];
+    mov(end, r12);
+    Label done;
+    cmp(r12, ptr[rbp + CONTEXT(first)]);
+    je(done, T_NEAR);
+    for (const BoundRegion::Tile& t : region_.tiles) {
+      Label group;
+      mov(r12, ptr[rbp + CONTEXT(first)]);
+      mov(r15, r12);
+      shl(r15, 6);
+      L(group);
+      if (joined_) {
+        joined_tile(t);
+        add(r15, 64);
+      } else if (halves_ == 2 && halves_alike()) {
+        // One code for both: it fits the cache of instructions.
+        Label half;
+        L(half);
+        tile(t, 0);
+        add(r15, 32);
+        test(r15d, 32);
+        jnz(half, T_NEAR);
+      } else {
+        for (std::uint32_t h = 0; h < halves_; ++h) tile(t, h);
+        add(r15, 64);
+      }
+      inc(r12);
+      cmp(r12, end);
+      jb(group, T_NEAR);
+    }
+    L(done);
+    mov(rax, end);
     for (const auto& r : {r15, r14, r13, r12, rbp, rbx}) pop(r);
     vzeroupper();
     ret();
@@ -177,11 +187,11 @@ class RegionCode : public Xbyak::CodeGenerator {
     const int at = static_cast<int>(p.offset);
     return p.mask == 0 ? ptr[rbx + at] : ptr[rbx + r15 + (at + static_cast<int>(half) * 32)];
   }
-  Xbyak::Address pointer(std::uint32_t half, std::size_t base) const {
-    return ptr[rbp + CONTEXT(spills) + 8 * static_cast<int>(half * region_.bases.size() + base)];
+  Xbyak::Address dword_in_file(const Place& p, std::uint32_t half) const {
+    const int at = static_cast<int>(p.offset);
+    return p.mask == 0 ? dword[rbx + at] : dword[rbx + r15 + (at + static_cast<int>(half) * 32)];
   }
-
-  // The base looks as expected and all its loads lie in shared memory; its pointer is kept.
+  // The base looks as expected and all its loads lie in shared memory.
   void check(std::uint32_t half, std::size_t base, const Label& leave) {
     const BoundRegion::Base& b = region_.bases[base];
     if (!b.is_address) return;
@@ -218,8 +228,6 @@ class RegionCode : public Xbyak::CodeGenerator {
     lea(rcx, ptr[rax + (b.max_offset + s.high + 4)]);
     cmp(rcx, ptr[rbp + CONTEXT(shared_bytes)]);
     ja(leave, T_NEAR);
-    add(rax, r13);
-    mov(pointer(half, base), rax);
   }
 
   // ---- one tile
@@ -237,7 +245,8 @@ class RegionCode : public Xbyak::CodeGenerator {
     const std::size_t r = next_register_++ % kPointerRegisters;
     std::erase_if(held_, [&](const auto& h) { return h.second == r; });
     held_.emplace_back(std::pair{half, base}, r);
-    mov(kRegisters[r], pointer(half, base));
+    movsxd(kRegisters[r], dword_in_file(region_.bases[base].place, half));
+    add(kRegisters[r], r13);
     return kRegisters[r];
   }
 
