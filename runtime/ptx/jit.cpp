@@ -132,6 +132,8 @@ Jit::Thread::Thread(const Jit& jit, Frame& frame) : jit_(jit), frame_(frame) {
   context_ = new (memory_.get()) JitContext();
   for (std::size_t a = 0; a < jit.accesses_.size(); ++a) new (caches_of(context_) + a) JitCache();
   JitContext& c = *context_;
+  ahead_.resize(jit.accesses_.size() * frame.groups);
+  c.ahead_last = ahead_.data();
   c.regs = frame.regs;
   c.shared = frame.shared;
   c.frame = &frame;
@@ -187,7 +189,12 @@ bool Jit::Thread::run(Unit& unit, std::uint32_t& first, std::uint32_t last) {
   c.first = first;
   c.last = last;
   if (first >= last) return true;
+  if (unit.plan->is_region) {
+    c.ahead_next = 0;
+    c.ahead_each = (c.ahead_count + last - first - 1) / (last - first);
+  }
   const std::uint64_t result = code(&c);
+  if (unit.plan->is_region) c.ahead_count = 0;
   if (unit.plan->is_region) first = static_cast<std::uint32_t>(result);
   return !unit.plan->is_region || result == last;
 }

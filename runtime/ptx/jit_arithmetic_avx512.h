@@ -18,6 +18,7 @@ class Arithmetic : public Accesses {
     for (const LocalInst& i : v_.insts)
       if (i.emit && is_division(i.inst->op)) reciprocal(i);
     family_bounds();
+    find_distances();
   }
 
   void canonicalize(const LocalInst& i, const Zmm& d) {

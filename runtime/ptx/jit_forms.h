@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_families.h"
+#include "runtime/ptx/jit_ahead.h"
 
 namespace driftc::runtime::ptx::segment {
 
-class Forms : public Families {
+class Forms : public Ahead {
  public:
   Forms(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
         std::vector<JitAccess>& accesses, std::size_t code_bytes, int lanes, std::uint8_t* buffer)
-      : Families(bound, std::move(values), code_bytes, lanes, buffer),
+      : Ahead(bound, std::move(values), code_bytes, lanes, buffer),
         next_access_(first_access),
         accesses_(accesses) {
     first_id_ = first_access;

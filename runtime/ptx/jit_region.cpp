@@ -64,6 +64,7 @@ class RegionCode : public Xbyak::CodeGenerator {
     shl(r15, 6);
     Label next, leave;
     L(next);
+    bring_in();
     for (std::uint32_t h = 0; h < halves_; ++h)
       for (std::size_t b = 0; b < region_.bases.size(); ++b) check(h, b, leave);
     for (std::uint32_t h = 0; h < halves_; ++h)
@@ -125,6 +126,26 @@ class RegionCode : public Xbyak::CodeGenerator {
   }
   Xbyak::Address pointer(std::uint32_t half, std::size_t base) const {
     return ptr[rbp + CONTEXT(spills) + 8 * static_cast<int>(half * region_.bases.size() + base)];
+  }
+
+  // This group's share of the lines that the next segments will read.
+  void bring_in() {
+    Label more, enough;
+    mov(rcx, ptr[rbp + CONTEXT(ahead_next)]);
+    mov(rdx, ptr[rbp + CONTEXT(ahead_each)]);
+    add(rdx, rcx);
+    mov(rax, ptr[rbp + CONTEXT(ahead_count)]);
+    cmp(rdx, rax);
+    cmova(rdx, rax);
+    mov(ptr[rbp + CONTEXT(ahead_next)], rdx);
+    L(more);
+    cmp(rcx, rdx);
+    jae(enough);
+    mov(rax, ptr[rbp + rcx * 8 + CONTEXT(ahead)]);
+    prefetcht1(ptr[rax]);
+    inc(rcx);
+    jmp(more);
+    L(enough);
   }
 
   // The base looks as expected and all its loads lie in shared memory; its pointer is kept.
