@@ -28,7 +28,8 @@ class ImplicitGemm {
         problem_(problem),
         stage_(stage),
         order_(*context.kernel.contract.order),
-        tile_(Tile::of(context.kernel.schedule, context.result.layout == ir::Layout::kNhwc)),
+        tile_(Tile::of(context.kernel.schedule,
+                       ir::lanes_along_columns(context.kernel.schedule, context.result.layout))),
         split_(Split::of(order_, problem.positions())) {
     const bool crs = order_.walk == ir::Walk::kCrs;
     if (context.kernel.algorithm == ir::Algorithm::kIm2col) {
@@ -74,7 +75,14 @@ class ImplicitGemm {
     tile_kernel_->load_columns("weights", "column0", vector_, first, steps);
   }
   CudaWriter& w() { return builder_->body(); }
+  // Threads load in groups of a tile's pixels; those left over load none.
   int pixel_groups() const { return tile_.threads() / tile_.m; }
+  std::string loaders(const std::string& row, const std::string& limit) const {
+    std::string out = limit.empty() ? "" : row + " < " + limit;
+    if (tile_.threads() % tile_.m != 0)
+      out = fmt::format("load_group < {}", pixel_groups()) + (out.empty() ? "" : " && " + out);
+    return out;
+  }
 
   const KernelContext& context_;
   const ConvProblem& problem_;
@@ -175,8 +183,9 @@ void ImplicitGemm::reduction_by_taps() {
   w().line("#pragma unroll");
   w().open(fmt::format("for (int pass = 0; pass < {}; ++pass)", passes));
   w().line(fmt::format("const int c = load_group + pass * {};", pixel_groups()));
-  const bool even = step_channels % pixel_groups() == 0;
-  if (!even) w().open(fmt::format("if (c < {})", step_channels));
+  const std::string loads =
+      loaders("c", step_channels % pixel_groups() == 0 ? "" : std::to_string(step_channels));
+  if (!loads.empty()) w().open(fmt::format("if ({})", loads));
   w().line("const bool there = channel0 + c < channels;");
   w().line(fmt::format("const index_t at = x_base + {};", conv_->along(1, "(channel0 + c)")));
   w().line("#pragma unroll");
@@ -186,7 +195,7 @@ void ImplicitGemm::reduction_by_taps() {
   w().line(fmt::format(
       "    xs[c * {} + r * {} + s][load_m] = operand(there && inside[r][s] ? {}[at + {}] : 0.0f);",
       taps, kw, x, conv_->tap_offset("r", "s")));
-  if (!even) w().close();
+  if (!loads.empty()) w().close();
   w().close();
   w().line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile_.k));
   load_weights("k0", "steps");
@@ -205,7 +214,7 @@ void ImplicitGemm::load_pixels(const std::string& steps,
     w().open(
         fmt::format("for (int pass = 0; pass < {}; ++pass)", ceil_div(tile_.k, pixel_groups())));
     w().line(fmt::format("const int kk = load_group + pass * {};", pixel_groups()));
-    w().open(fmt::format("if (kk < {})", steps));
+    w().open(fmt::format("if ({})", loaders("kk", steps)));
     prepare("kk");
     w().line(fmt::format("xs[kk][load_m] = operand({} ? {}[{}] : 0.0f);", inside, x, offset));
     w().close();

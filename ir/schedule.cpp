@@ -73,7 +73,9 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
   const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
   if (threads < 32 || threads > 1024 || threads % 32 != 0)
     return refuse(fmt::format("{} threads; 32 to 1024 in steps of 32 are possible", threads));
-  if (threads % s.block_m != 0)
+  if (algorithm == Algorithm::kImplicitGemm && threads < s.block_m)
+    return refuse(fmt::format("{} threads are fewer than block_m", threads));
+  if (algorithm != Algorithm::kImplicitGemm && threads % s.block_m != 0)
     return refuse(fmt::format("{} threads are no multiple of block_m", threads));
   if (s.thread_m * s.thread_n > 256) return refuse("more than 256 sums per thread");
   if (fused_winograd(algorithm) && (s.thread_m != 1 || s.thread_n != 1))
@@ -82,6 +84,11 @@ Result<void> check_schedule(Algorithm algorithm, const Schedule& s) {
     return refuse("the tiles need more than 48 KiB of shared memory");
   if (s.vector != 1 && s.vector != 4) return refuse("vector is 1 or 4");
   return {};
+}
+
+bool lanes_along_columns(const Schedule& s, Layout layout) {
+  const int m_threads = s.block_m / s.thread_m;
+  return layout == Layout::kNhwc || (m_threads > 1 && m_threads % 2 == 1);
 }
 
 Result<void> check_mma_schedule(const Schedule& s, const MmaSpec& mma) {
@@ -126,6 +133,22 @@ Schedule mma_schedule(const Problem& p, const MmaSpec& mma) {
   return s;
 }
 
+// Images of 14x14 and 7x7 pixels end in the middle of a tile of 64, and a quarter of its sums are
+// nobody's. Seven threads cover 49 or 98 of their pixels, 32 lanes along the output channels; there
+// are as many blocks as before, and a thread has fewer sums.
+void cover_small_images(const Problem& p, Schedule& s) {
+  const auto covered = [&](std::int64_t tile) { return (p.rows + tile - 1) / tile * tile; };
+  const bool whole = p.columns >= 128 && covered(49) < covered(98);
+  const int rows = whole ? 49 : 98, columns = whole ? 128 : 64;
+  const std::int64_t usual = covered(s.block_m);
+  if (s.block_m != 64 || p.columns < columns || 8 * (usual - covered(rows)) < usual) return;
+  s.block_m = rows;
+  s.block_n = columns;
+  s.thread_m = rows / 7;
+  s.thread_n = columns / 32;
+  s.vector = 4;
+}
+
 }  // namespace
 
 Schedule default_schedule(Algorithm algorithm, const Graph& body, const ReductionOrder& order,
@@ -147,9 +170,9 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
 
   s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : p.rows < 1024 ? 64 : 128;
   s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : p.columns < 128 ? 64 : 128;
-  // Many blocks stage the same weights: four at a time. With few rows a step has too few vectors to
+  // Large tiles stage their weights four at a time; a step of a small one has too few vectors to
   // give every thread as many (measured on the PTX executor; docs/performance.md).
-  if (s.block_m == 128) s.vector = 4;
+  if (s.block_m == 128 || (s.block_m == 64 && s.block_n == 128)) s.vector = 4;
   // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in
   // all-large tiles.
   const int fast = columns_fast ? s.block_n : s.block_m,
@@ -161,6 +184,8 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   s.thread_m = columns_fast ? thread_slow : thread_fast;
   s.thread_n = columns_fast ? thread_fast : thread_slow;
   while (s.block_n % (s.thread_m * s.thread_n) != 0) (columns_fast ? s.thread_n : s.thread_m) /= 2;
+
+  if (algorithm == Algorithm::kImplicitGemm) cover_small_images(p, s);
 
   const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
   if (algorithm == Algorithm::kImplicitGemm && order.walk == Walk::kCrs && p.taps <= 25) {

@@ -9,8 +9,14 @@ namespace driftc::ir {
 // Whether code generation can use the schedule; the error says which rule it breaks.
 //   tiled algorithms (implicit_gemm, matmul): block extents are multiples of the thread's; 32 to
 //   1024 threads, a multiple of 32; the tiles fit into 48 KiB of shared memory; threads are a
-//   multiple of block_m; vector is 1 or 4. Other algorithms use no tiles and take any schedule.
+//   multiple of block_m (implicit_gemm: at least block_m, those left over load no pixels); vector
+//   is 1 or 4. Other algorithms use no tiles and take any schedule.
 Result<void> check_schedule(Algorithm algorithm, const Schedule& schedule);
+
+// Whether threads of a convolution follow each other along the output channels, as its result does
+// in NHWC. In NCHW they do where an odd number of threads covers the rows: along the rows neither
+// their loads nor their stores would stay together.
+bool lanes_along_columns(const Schedule& schedule, Layout layout);
 
 // The same for a kernel on tensor cores, whose warps compute 8 thread_m rows x 4 thread_n columns:
 // thread_m is even and thread_n a multiple of 4; block extents are multiples of the warp's; block_k

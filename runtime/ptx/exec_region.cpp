@@ -129,6 +129,8 @@ TileFn pick_columns(u32 columns, Form a, Form b) {
   switch (columns) {
     case 4:
       return pick_form<R, 4>(a, b);
+    case 3:
+      return pick_form<R, 3>(a, b);
     case 2:
       return pick_form<R, 2>(a, b);
     default:
@@ -139,6 +141,8 @@ TileFn pick(u32 rows, u32 columns, Form a, Form b) {
   switch (rows) {
     case 4:
       return pick_columns<4>(columns, a, b);
+    case 3:
+      return pick_columns<3>(columns, a, b);
     case 2:
       return pick_columns<2>(columns, a, b);
     default:

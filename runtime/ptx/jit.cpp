@@ -137,6 +137,8 @@ Jit::Thread::Thread(const Jit& jit, Frame& frame) : jit_(jit), frame_(frame) {
   c.accesses = jit.accesses_.data();
   c.shared_bytes = frame.shared_bytes;
   c.vector_lanes = jit.path_ == Path::kAvx512 ? 16 : 8;
+  ahead_.resize(jit.accesses_.size() * frame.groups * kGroupLanes / c.vector_lanes);
+  c.ahead_last = ahead_.data();
   for (int n = 0; n < 3; ++n) {
     const std::uint64_t bytes_each = std::uint64_t{4} << n, size = frame.shared_bytes;
     if (size >= bytes_each) {
@@ -187,7 +189,12 @@ bool Jit::Thread::run(Unit& unit, std::uint32_t& first, std::uint32_t last) {
   c.first = first;
   c.last = last;
   if (first >= last) return true;
+  if (unit.plan->is_region) {
+    c.ahead_next = 0;
+    c.ahead_each = (c.ahead_count + last - first - 1) / (last - first);
+  }
   const std::uint64_t result = code(&c);
+  if (unit.plan->is_region) c.ahead_count = 0;
   if (unit.plan->is_region) first = static_cast<std::uint32_t>(result);
   return !unit.plan->is_region || result == last;
 }

@@ -66,6 +66,14 @@ struct JitContext {
   std::uint64_t shared_single[3] = {};
   std::uint32_t shared_bytes_places[4] = {};
 
+  // Lines that segments will read soon, brought in by the next region: `ahead_each` for every
+  // group.
+  static constexpr std::uint32_t kAhead = 1024;
+  std::uint64_t ahead_count = 0, ahead_next = 0, ahead_each = 0;
+  std::uint64_t* ahead_last =
+      nullptr;  // [access][vector of a block's lanes]: where the last run's loads were
+  std::uint64_t ahead[kAhead] = {};
+
   // Arguments of the slow path.
   std::uint64_t slow_base = 0;
   std::uint64_t slow_group = 0;  // of vector_lanes lanes
@@ -130,6 +138,7 @@ class Jit {
       void operator()(std::byte* p) const;
     };
     std::unique_ptr<std::byte, Free> memory_;
+    std::vector<std::uint64_t> ahead_;
     JitContext* context_ = nullptr;
   };
 

@@ -69,6 +69,7 @@ class Accesses : public Families {
         check_window(a, *otherwise);
         if (a.count > 1) whole_group(a, *otherwise);
         move_window(a);
+        if (!a.store) note_ahead(a, a.count);
       } else {
         jmp(*otherwise, T_NEAR);
       }
@@ -138,6 +139,7 @@ class Accesses : public Families {
       vpermt2d(zmm29, zmm27, memory_at(direct, 64));
       if (!blend) vmovdqa32(into, zmm29);
     }
+    if (!splat) note_ahead(direct, 1);
     if (blend)
       vpblendmd(d | mask(i.guard), zmm29,
                 ptr_b[rbx + static_cast<int>(file(value(i.old[0]).reg).offset)]);
@@ -168,12 +170,15 @@ class Accesses : public Families {
     const bool splat = value(a.root).shape.is_splat();
     test(rcx, rcx);
     jz(*otherwise, T_NEAR);
-    if (!splat)
-      move_window(member(f, a));
-    else if (a.store)
+    if (!splat) {
+      const Access direct = member(f, a);
+      move_window(direct);
+      if (!a.store) note_ahead(direct, 1);
+    } else if (a.store) {
       jmp(*otherwise, T_NEAR);  // the last lane wins
-    else
+    } else {
       broadcast(member(f, a));
+    }
     L(*back);
     const int flag = f.look >= 0 ? flag_slot(f.look) : -1;
     later_.push_back([this, f, a, splat, flag, back, otherwise] {

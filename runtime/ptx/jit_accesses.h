@@ -75,6 +75,7 @@ class Accesses : public Divisors {
         check_window(a, *otherwise);
         if (a.count > 1) whole_group(a, *otherwise);
         move_window(a);
+        if (!a.store) note_ahead(a, a.count);
       } else {
         jmp(*otherwise, T_NEAR);
       }
@@ -122,10 +123,12 @@ class Accesses : public Divisors {
       take_registers(i, a);
     }
     if (f.pointer < 0) mov(rcx, first_at(f.slot));
+    const AccessPlan direct = member(f, a);
     if (a.store)
-      move_window(member(f, a));
+      move_window(direct);
     else
-      fast_load(i, member(f, a), splat, f.apart);
+      fast_load(i, direct, splat, f.apart);
+    if (!a.store && !splat) note_ahead(direct, 1);
     return true;
   }
   // A load by a 64-bit address that all lanes share.
@@ -147,12 +150,15 @@ class Accesses : public Divisors {
     const bool splat = value(a.root).shape.is_splat();
     test(rcx, rcx);
     jz(*otherwise, T_NEAR);
-    if (!splat)
-      move_window(member(f, a));
-    else if (a.store)
+    if (!splat) {
+      const AccessPlan direct = member(f, a);
+      move_window(direct);
+      if (!a.store) note_ahead(direct, 1);
+    } else if (a.store) {
       jmp(*otherwise, T_NEAR);  // the last lane wins
-    else
+    } else {
       broadcast(member(f, a));
+    }
     L(*back);
     const int flag = f.look >= 0 ? flag_slot(f.look) : -1;
     later_.push_back([this, f, a, splat, flag, back, otherwise] {

@@ -19,6 +19,7 @@ class Divisors : public Forms {
     for (const LocalInst& i : v_.insts)
       if (i.emit && is_division(i.inst->op)) reciprocal(i);
     family_bounds();
+    find_distances();
   }
   // The immediate operand of vrndscaleps and vroundps.
   static std::uint8_t rounding(std::int64_t imm) {

@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_families.h"
+#include "runtime/ptx/jit_ahead.h"
 
 namespace driftc::runtime::ptx::segment {
 
-class Forms : public Families {
+class Forms : public Ahead {
  public:
   Forms(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
         std::vector<JitAccess>& accesses, const Pools& pools, int lanes, std::size_t code_bytes,
         std::uint8_t* buffer)
-      : Families(bound, std::move(values), pools, lanes, code_bytes, buffer),
+      : Ahead(bound, std::move(values), pools, lanes, code_bytes, buffer),
         next_access_(first_access),
         accesses_(accesses) {
     first_id_ = first_access;

@@ -86,6 +86,7 @@ class RegionCode : public Xbyak::CodeGenerator {
       mov(r15, r12);
       shl(r15, 6);
       L(group);
+      if (&t == region_.tiles.data()) bring_in();
       if (joined_) {
         joined_tile(t);
         add(r15, 64);
@@ -191,6 +192,27 @@ class RegionCode : public Xbyak::CodeGenerator {
     const int at = static_cast<int>(p.offset);
     return p.mask == 0 ? dword[rbx + at] : dword[rbx + r15 + (at + static_cast<int>(half) * 32)];
   }
+
+  // This group's share of the lines that the next segments will read.
+  void bring_in() {
+    Label more, enough;
+    mov(rcx, ptr[rbp + CONTEXT(ahead_next)]);
+    mov(rdx, ptr[rbp + CONTEXT(ahead_each)]);
+    add(rdx, rcx);
+    mov(rax, ptr[rbp + CONTEXT(ahead_count)]);
+    cmp(rdx, rax);
+    cmova(rdx, rax);
+    mov(ptr[rbp + CONTEXT(ahead_next)], rdx);
+    L(more);
+    cmp(rcx, rdx);
+    jae(enough);
+    mov(rax, ptr[rbp + rcx * 8 + CONTEXT(ahead)]);
+    prefetcht1(ptr[rax]);
+    inc(rcx);
+    jmp(more);
+    L(enough);
+  }
+
   // The base looks as expected and all its loads lie in shared memory.
   void check(std::uint32_t half, std::size_t base, const Label& leave) {
     const BoundRegion::Base& b = region_.bases[base];

@@ -256,10 +256,6 @@ class Finder {
     }
   }
 
-  static std::size_t tile_side(std::size_t n) {
-    return n >= kMaxTileSide ? kMaxTileSide : n >= 2 ? 2 : 1;
-  }
-
   // Chains with the same sequence of first operands form a row, with the same second operands a
   // column.
   bool build_tiles(const std::vector<Chain>& chains) {
@@ -301,7 +297,6 @@ class Finder {
           columns.push_back(column);
         if (columns.size() == kMaxTileSide) break;
       }
-      columns.resize(tile_side(columns.size()));
       for (std::size_t c : of_column[columns[0]]) {
         std::uint32_t row = place[c].first;
         bool complete = std::find(rows.begin(), rows.end(), row) == rows.end();
@@ -309,7 +304,6 @@ class Finder {
         if (complete) rows.push_back(row);
         if (rows.size() == kMaxTileSide) break;
       }
-      rows.resize(tile_side(rows.size()));
       Region::Tile tile;
       tile.rows = static_cast<std::uint32_t>(rows.size());
       tile.columns = static_cast<std::uint32_t>(columns.size());
