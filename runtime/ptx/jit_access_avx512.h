@@ -35,6 +35,7 @@ class Accesses : public Families {
     }
 
     if (fast_ && together && fast_access(i, a, *together)) return;
+    slot_in_rdx_ = -1;
     stores_made_ |= lasting(a);
     if (a.root != kNoValue) a.root_register = vec(a.root).getIdx();
     if (a.store) {
@@ -52,7 +53,7 @@ class Accesses : public Families {
     if (together && together->members > 1 && !together->proven && family_pointer(*together, a))
       return by_family(*together, a);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
-    if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
+    if (!a.wide && (a.root == kNoValue || shape(a.root).is_splat())) {
       if (a.packed)
         jmp(*otherwise, T_NEAR);
       else
@@ -99,7 +100,7 @@ class Accesses : public Families {
   // family goes to the general form when it fails, which begins the group again. That is possible
   // as long as the group has stored nothing, or only what it does not read: that is stored again.
   // A family of one costs as much in either form, unless its lanes are two apart.
-  bool has_fast_form() {
+  bool wants_fast_form() {
     if (v_.uniform) return false;
     rereads_shared_ = std::any_of(v_.insts.begin(), v_.insts.end(), [](const LocalInst& i) {
       return i.inst->op == Op::kLoad && i.inst->memory.space == Space::kShared;
@@ -116,6 +117,8 @@ class Accesses : public Families {
     cmp(dword[rbp + misses_at()], 0);
     jne(careful_, T_NEAR);
     L(try_);
+    test(r10d, 1);  // the first lane stands for all
+    jz(general_, T_NEAR);
   }
   void end_fast() {
     fast_ = false;
@@ -140,6 +143,7 @@ class Accesses : public Families {
     for (Range& r : ranges_) r.slot = -1;
     stores_made_ = false;
     pointers_used_ = 0;
+    slot_in_rdx_ = -1;
   }
   bool fast_access(LocalInst& i, Access& a, Family& f) {
     if (!f.proven) {
@@ -147,7 +151,7 @@ class Accesses : public Families {
       a.root_register = vec(a.root).getIdx();
       if (!prove(f, a, missed_)) return false;
     }
-    const bool splat = value(a.root).shape.is_splat();
+    const bool splat = shape(a.root).is_splat();
     if (a.store) {
       if (splat) return false;  // the last lane wins
       stores_made_ = true;
@@ -162,7 +166,7 @@ class Accesses : public Families {
     const bool constant = guarded && value(i.old[0]).from == Value::From::kUniform;
     const bool zero = constant && is_zero(i.old[0]);
     // Off lanes keep a value that all share: chosen after the load.
-    const bool blend = constant && i.inst->guard_negated && (f.apart || !zero) && !splat;
+    const bool blend = constant && guard_is_off(i) && (f.apart || !zero) && !splat;
     const Zmm d = blend || zero ? fresh(i.dst[0]) : result(i, 0);
     Zmm into = blend ? zmm29 : d;
     if (guarded && !blend) into = d | guard(i);
@@ -174,14 +178,34 @@ class Accesses : public Families {
     } else if (!f.apart) {
       vmovups(into, memory_at(direct, 0));
     } else {
-      vmovups(zmm29, memory_at(direct, 0));
-      vpermt2d(zmm29, zmm27, memory_at(direct, 64));
-      if (!blend) vmovdqa32(into, zmm29);
+      const bool direct_result = blend || zero || !guarded;  // nothing to keep in it
+      const Zmm pair = blend || !direct_result ? zmm29 : d;
+      vmovups(pair, memory_at(direct, 0));
+      vpermt2d(direct_result ? into : pair, zmm27, memory_at(direct, 64));
+      if (!direct_result) vmovdqa32(into, zmm29);
     }
     if (blend)
       vpblendmd(d | mask(i.guard), zmm29,
                 ptr_b[rbx + static_cast<int>(file(value(i.old[0]).reg).offset)]);
     return true;
+  }
+  // Once per run of the unit: where what was assumed does not hold, the general form is for all
+  // groups. The counter of misses says so, and is put back when the assumptions hold again.
+  void check_assumptions() {
+    if (v_.assumptions.empty()) return;
+    constexpr int kNever = 1 << 30;
+    Label differ, done;
+    for (const Assumption& a : v_.assumptions) {
+      cmp(dword[rbx + static_cast<int>(file(a.reg).offset)], static_cast<int>(a.bits));
+      jne(differ);
+    }
+    cmp(dword[rbp + misses_at()], kNever / 2);
+    jb(done);
+    mov(dword[rbp + misses_at()], 0);
+    jmp(done);
+    L(differ);
+    mov(dword[rbp + misses_at()], kNever);
+    L(done);
   }
   int misses_at() const {
     return static_cast<int>(sizeof(JitContext) + own_access() * sizeof(JitCache) +
@@ -215,7 +239,7 @@ class Accesses : public Families {
   }
   void by_family(Family& f, const Access& a) {
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
-    const bool splat = value(a.root).shape.is_splat();
+    const bool splat = shape(a.root).is_splat();
     test(rcx, rcx);
     jz(*otherwise, T_NEAR);
     if (!splat)
@@ -493,7 +517,7 @@ class Accesses : public Families {
     int slot = -1;
   };
 
-  bool fast_ = false;         // the fast form is being written
+  bool has_fast_form_ = false;
   bool stores_made_ = false;  // lasting ones, before the running instruction
   bool rereads_shared_ = false;
   std::size_t looked_before_ = 0;

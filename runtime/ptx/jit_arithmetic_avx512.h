@@ -18,6 +18,7 @@ class Arithmetic : public Accesses {
     for (const LocalInst& i : v_.insts)
       if (i.emit && is_division(i.inst->op)) reciprocal(i);
     family_bounds();
+    if (has_fast_form_) check_assumptions();
   }
 
   void canonicalize(const LocalInst& i, const Zmm& d) {

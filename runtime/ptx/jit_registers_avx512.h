@@ -25,8 +25,8 @@ using Xbyak::Zmm;
 inline constexpr std::size_t kCodeBytes = 256 * 1024;
 inline constexpr int kVectors = 27;   // zmm0..zmm26 hold values, zmm27 picks even elements of two
                                       // vectors, the rest are temporaries
-inline constexpr int kFirstMask = 2;  // k2..k5 hold predicates, k1 the active lanes
-inline constexpr int kMasks = 4;      // k6 and k7 are temporaries
+inline constexpr int kFirstMask = 2;  // k2..k6 hold predicates, k1 the active lanes
+inline constexpr int kMasks = 5;      // k7 is a temporary
 
 // Hold addresses through a group's run.
 inline const Xbyak::Reg64 kPointers[] = {rsi, rdi, r11};
@@ -327,6 +327,8 @@ class Registers : public Xbyak::CodeGenerator {
     mask_owner_[static_cast<std::size_t>(r - kFirstMask)] = v;
     return Opmask(r);
   }
+  // The shape as the form of the code that is being written may rely on it.
+  Shape shape(ValueId v) const { return fast_ ? value(v).assumed : value(v).shape; }
   // The last source of an instruction: a register, or a uniform value in memory, broadcast.
   const Xbyak::Operand& source(ValueId v) {
     const Value& x = value(v);
@@ -369,22 +371,28 @@ class Registers : public Xbyak::CodeGenerator {
     mask_owner_[static_cast<std::size_t>(r - kFirstMask)] = v;
     return Opmask(r);
   }
-  // The guard in a mask register: its own, or k6.
+  // Whether the mask register of the guard says which lanes do not run the instruction.
+  bool guard_is_off(const LocalInst& i) const {
+    return i.inst->guard_negated != value(i.guard).inverted;
+  }
+  // The lanes for which the guard holds: its own register, or one until the instruction ends.
   Opmask guard(const LocalInst& i) {
     const Opmask g = mask(i.guard);
-    if (!i.inst->guard_negated) return g;
-    knotw(k6, g);
-    return k6;
+    if (!guard_is_off(i)) return g;
+    const Opmask on(free_mask());
+    knotw(on, g);
+    return on;
   }
-  // k6 = lanes that make the access.
+  // Lanes that make the access, until the instruction ends.
   Opmask access_mask(const LocalInst& i) {
     if (i.guard == kNoValue) return k1;
     const Opmask g = mask(i.guard);
-    if (i.inst->guard_negated)
-      kandnw(k6, g, k1);
+    const Opmask on(free_mask());
+    if (guard_is_off(i))
+      kandnw(on, g, k1);
     else
-      kandw(k6, g, k1);
-    return k6;
+      kandw(on, g, k1);
+    return on;
   }
   // Uniform values have one register for both halves.
   int half_of(ValueId v, int half) const {
@@ -396,6 +404,7 @@ class Registers : public Xbyak::CodeGenerator {
   UnitValues v_;
   std::vector<Location> places_;
   int now_ = 0;
+  bool fast_ = false;  // the fast form is being written (jit_access_avx512.h)
   bool failed_ = false, slow_used_ = false;
   std::vector<ValueId> owner_ = std::vector<ValueId>(kVectors, kNoValue);
   std::vector<ValueId> mask_owner_ = std::vector<ValueId>(kMasks, kNoValue);
