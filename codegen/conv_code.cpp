@@ -62,7 +62,8 @@ DeviceFunction within_function(const KernelBuilder& builder) {
                       builder.wide() ? "unsigned long long" : "unsigned")};
 }
 
-ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps) : problem_(p) {
+ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps)
+    : problem_(p), unit_columns_(steps == Steps::kLines && p.dilation_w * p.x_strides[3] == 1) {
   builder.prelude({within_function(builder)});
   static constexpr const char* kStrides[] = {"xs_n", "xs_c", "xs_h", "xs_w"};
   // Which stride is 1 follows from the layout, never from the extents.
@@ -72,18 +73,18 @@ ConvCode::ConvCode(KernelBuilder& builder, const ConvProblem& p, Steps steps) : 
   builder.integer("channels", p.channels);
   builder.integer("in_h", p.in_h);
   builder.integer("in_w", p.in_w);
-  if (steps == Steps::kAny) {
+  if (steps != Steps::kUnit) {
     builder.integer("stride_h", p.stride_h);
     builder.integer("stride_w", p.stride_w);
   }
   builder.integer("pad_h", p.pad_h);
   builder.integer("pad_w", p.pad_w);
   if (steps == Steps::kUnit) return;
-  if (p.kernel_h > 1) {
+  if (p.kernel_h > 1 && steps == Steps::kAny) {
     builder.integer("dilation_h", p.dilation_h);
     builder.integer("row_step", p.dilation_h * p.x_strides[2]);
   }
-  if (p.kernel_w > 1) {
+  if (p.kernel_w > 1 && !unit_columns_) {
     builder.integer("dilation_w", p.dilation_w);
     builder.integer("column_step", p.dilation_w * p.x_strides[3]);
   }
@@ -98,8 +99,16 @@ std::string ConvCode::along(int axis, const std::string& index) const {
 std::string ConvCode::tap_offset(const std::string& r, const std::string& s) const {
   std::string out;
   if (problem_.kernel_h > 1) out = fmt::format("{} * row_step", r);
-  if (problem_.kernel_w > 1) out += fmt::format("{}{} * column_step", out.empty() ? "" : " + ", s);
+  if (problem_.kernel_w > 1) out += (out.empty() ? "" : " + ") + column_offset(s);
   return out.empty() ? "0" : out;
+}
+
+std::string ConvCode::column_offset(const std::string& s) const {
+  return unit_columns_ ? s : s + " * column_step";
+}
+
+std::string ConvCode::column_inside(const std::string& x0, const std::string& s) const {
+  return fmt::format("within({} + {}{}, in_w)", x0, s, unit_columns_ ? "" : " * dilation_w");
 }
 
 std::string ConvCode::inside(const std::string& y0, const std::string& x0, const std::string& r,

@@ -35,8 +35,9 @@ DeviceFunction within_function(const KernelBuilder& builder);
 // stride_product), in_h in_w stride_* pad_* dilation_* channels, and row_step and column_step: by
 // how much taps are apart in x. They are parameters, so that all taps of a pixel have one address
 // plus what is the same for all threads. Unit steps: the algorithm has no stride and no dilation,
-// nor parameters for them.
-enum class Steps : std::uint8_t { kAny, kUnit };
+// nor parameters for them. Of lines: the kernel walks the rows of LineWindows and declares what
+// that takes; columns that are neighbours in memory need no parameter.
+enum class Steps : std::uint8_t { kAny, kUnit, kLines };
 class ConvCode {
  public:
   ConvCode(KernelBuilder& builder, const ConvProblem& problem, Steps steps = Steps::kAny);
@@ -47,11 +48,15 @@ class ConvCode {
   // Whether the tap lies in the image, given y0 and x0 of the pixel.
   static std::string inside(const std::string& y0, const std::string& x0, const std::string& r,
                             const std::string& s);
+  // The same of a column alone, and its offset from the window's first one.
+  std::string column_inside(const std::string& x0, const std::string& s) const;
+  std::string column_offset(const std::string& s) const;
   // Statements: channel, r, s of walk position `p`, in the order's walk.
   void declare_position(CudaWriter& w, const ir::ReductionOrder& order, const std::string& p) const;
 
  private:
   const ConvProblem& problem_;
+  bool unit_columns_;
 };
 
 }  // namespace driftc::codegen

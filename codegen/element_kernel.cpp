@@ -55,7 +55,6 @@ Places plane_blocks(std::int64_t planes, std::int64_t h, std::int64_t w, int lin
   return {{blocks(w, x), blocks(h, y * lines), blocks(planes, 1)},
           {static_cast<std::uint32_t>(x), static_cast<std::uint32_t>(y), 1},
           lines,
-          y,
           true};
 }
 
@@ -82,21 +81,18 @@ Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
   if (places.planes) {
     lines = places.lines;
     w.line("const index_t out_x = (index_t)blockIdx.x * blockDim.x + threadIdx.x;");
-    if (lines > 1) {
-      w.line(fmt::format("// {} lines a thread, blockDim.y apart.", lines));
-      w.line(fmt::format(
-          "const index_t out_y = (index_t)blockIdx.y * blockDim.y * {} + threadIdx.y;", lines));
-      w.line(fmt::format("if (out_x >= {}) return;", out_w));
-    } else {
-      w.line("const index_t out_y = (index_t)blockIdx.y * blockDim.y + threadIdx.y;");
-      w.line(fmt::format("if (out_x >= {} || out_y >= {}) return;", out_w, out_h));
-    }
+    const std::string line = "(index_t)blockIdx.y * blockDim.y + threadIdx.y";
+    if (lines > 1)
+      w.line(fmt::format("const index_t out_y = ({}) * {};  // {} lines a thread", line, lines,
+                         lines));
+    else
+      w.line(fmt::format("const index_t out_y = {};", line));
+    w.line(fmt::format("if (out_x >= {} || out_y >= {}) return;", out_w, out_h));
     w.line(fmt::format(
         "const index_t plane = blockIdx.z, image = plane / {0}, {1} = plane - image * {0};",
         channels, channel));
     w.line(fmt::format("const index_t {} = (plane * {} + out_y) * {} + out_x;",
                        lines > 1 ? "first" : "i", out_h, out_w));
-    if (lines > 1) builder.integer("out_step", places.lines_apart * result.shape[3]);
     return places;
   }
   begin_elements(builder, result.shape.elements());
@@ -122,12 +118,12 @@ void each_line(CudaWriter& w, const Places& places, const std::function<void()>&
   w.loop(fmt::format("for (int e = 0; e < {}; ++e)", places.lines), body);
 }
 void each_element(KernelBuilder& builder, const Places& places, const std::string& out_h,
-                  const std::function<void()>& body) {
+                  const std::string& out_w, const std::function<void()>& body) {
   CudaWriter& w = builder.body();
   each_line(w, places, [&] {
     if (places.lines == 1) return body();
-    w.line("const index_t i = first + e * out_step;");
-    w.loop(fmt::format("if (out_y + e * (index_t)blockDim.y < {})", out_h), body);
+    w.line(fmt::format("const index_t i = first + e * {};", out_w));
+    w.loop(fmt::format("if (out_y + e < {})", out_h), body);
   });
 }
 std::string of_line(const Places& places, const std::string& name) {

@@ -28,13 +28,12 @@ Launch finish_elements(KernelBuilder& builder, std::int64_t elements);
 // for more planes than a grid has blocks along z, threads follow the storage order. The arguments
 // are names of parameters; `channel` names the coordinate.
 //
-// With `lines` > 1 a thread of a tall plane has that many elements, out_y and every
-// `lines_apart`-th line behind it: `i` is then the first one's offset and called `first`, and lines
-// past the end are the caller's to leave out.
+// With `lines` > 1 a thread of a tall plane has that many elements, out_y and those below it: `i`
+// is then the first one's offset and called `first`, and lines past the end are the caller's to
+// leave out.
 struct Places {
   std::array<std::uint32_t, 3> grid, block;
   int lines = 1;
-  std::int64_t lines_apart = 0;
   bool planes = false;  // blocks are rectangles of planes
 };
 // The geometry alone.
@@ -50,7 +49,7 @@ Places begin_places(KernelBuilder& builder, const ir::TensorType& result,
 void each_line(CudaWriter& w, const Places& places, const std::function<void()>& body);
 // The same where an element is written, for lines that exist; declares `i`.
 void each_element(KernelBuilder& builder, const Places& places, const std::string& out_h,
-                  const std::function<void()>& body);
+                  const std::string& out_w, const std::function<void()>& body);
 // "name" or "name[e]": a variable of each line, and its declaration.
 std::string of_line(const Places& places, const std::string& name);
 std::string declaration(const Places& places, const std::string& name);

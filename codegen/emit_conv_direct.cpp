@@ -8,6 +8,7 @@
 #include "codegen/conv_code.h"
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
+#include "codegen/line_windows.h"
 #include "codegen/output_stage.h"
 #include "codegen/sum_code.h"
 
@@ -50,20 +51,26 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
   builder.integer("matrix_row", padded_columns(problem.columns * problem.groups));
   builder.integer("out_h", problem.out_h);
   builder.integer("out_w", problem.out_w);
-  ConvCode code(builder, problem);
+  const Places geometry =
+      places_of(context.result, direct_lines(kh * kw, stage.starts_with_bias()));
+  const bool by_rows = LineWindows::apply(order, problem.channels, geometry.lines);
+  const LineWindows windows(by_rows ? geometry.lines : 1, kh, problem.stride_h, problem.dilation_h);
+  ConvCode code(builder, problem, by_rows ? Steps::kLines : Steps::kAny);
   stage.declare(builder);
   CudaWriter& w = builder.body();
-  const Places places = begin_places(builder, context.result, "k", "all_columns", "out_h", "out_w",
-                                     direct_lines(kh * kw, stage.starts_with_bias()));
+  const Places places =
+      begin_places(builder, context.result, "k", "all_columns", "out_h", "out_w", geometry.lines);
   w.line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
   w.line(fmt::format("const index_t base = {} + {} + {} + {};", code.along(0, "image"),
                      code.along(1, "(k / columns * channels)"), code.along(2, "y0"),
                      code.along(3, "x0")));
   std::string y = "y0", at = "base";
-  if (places.lines > 1) {
-    const std::int64_t step = places.lines_apart * problem.stride_h;
-    y += " + e * " + builder.integer("line_step", step);
-    at += " + e * " + builder.integer("x_line_step", step * problem.x_strides[2]);
+  if (by_rows) {
+    y += " + j * " + builder.integer("rows_apart", windows.apart());
+    at += " + j * " + builder.integer("row_step", windows.apart() * problem.x_strides[2]);
+  } else if (places.lines > 1) {
+    y += " + e * stride_h";
+    at += " + e * " + builder.integer("x_line_step", problem.stride_h * problem.x_strides[2]);
   }
   std::vector<std::vector<std::int64_t>> views;
   for (std::size_t a = 0; a < stage.accesses().size(); ++a)
@@ -96,6 +103,29 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
     w.line("w += matrix_row;");
   };
   const char* unroll = kh * kw <= 25 ? "#pragma unroll" : "#pragma unroll 1";
+  // A row of the image, once for all lines whose window it is in.
+  auto rows = [&](const std::string& channel) {
+    w.line(fmt::format("float weight[{}];", kh * kw));
+    w.line("#pragma unroll");
+    w.line(fmt::format("for (int p = 0; p < {}; ++p) weight[p] = operand(w[p * matrix_row]);",
+                       kh * kw));
+    w.line(fmt::format("w += {} * matrix_row;", kh * kw));
+    windows.each_row(w, unroll, [&] {
+      w.line(fmt::format("const bool row = within({}, in_h);", y));
+      w.line(fmt::format("float tap[{}];", kw));
+      const std::string inside = kw > 1 ? code.column_inside("x0", "s") : "within(x0, in_w)";
+      w.line("#pragma unroll");
+      w.line(fmt::format(
+          "for (int s = 0; s < {}; ++s) tap[s] = operand(row && {} ? {}[{} + {}{}] : 0.0f);", kw,
+          inside, in, at, code.along(1, channel), kw > 1 ? " + " + code.column_offset("s") : ""));
+      windows.each_window(w, [&] {
+        w.line("#pragma unroll");
+        w.line(fmt::format("for (int s = 0; s < {}; ++s)", kw));
+        w.line(fmt::format("  {}add_product({}, tap[s], weight[r * {} + s]);",
+                           order.skip ? "if (row && " + inside + ") " : "", acc, kw));
+      });
+    });
+  };
   auto taps = [&](const std::function<void()>& inner) {
     w.line(unroll);
     w.open(fmt::format("for (int r = 0; r < {}; ++r)", kh));
@@ -105,8 +135,13 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
     w.close();
     w.close();
   };
-  if (problem.channels == 1) {
+  if (problem.channels == 1 && by_rows) {
+    rows("0");
+  } else if (problem.channels == 1) {
     taps([&] { tap("0"); });
+  } else if (by_rows) {
+    w.line("#pragma unroll 1");
+    w.loop("for (index_t c = 0; c < channels; ++c)", [&] { rows("c"); });
   } else if (order.walk == ir::Walk::kCrs) {
     w.line("#pragma unroll 1");
     w.loop("for (index_t c = 0; c < channels; ++c)", [&] { taps([&] { tap("c"); }); });
@@ -127,7 +162,7 @@ Result<LoweredKernel> emit_conv_direct(const KernelContext& context) {
     });
     w.close();
   }
-  each_element(builder, places, "out_h", [&] {
+  each_element(builder, places, "out_h", "out_w", [&] {
     if (!offsets) offsets.emplace(builder, context.result, views);
     const std::string value = stage.emit(builder, w, offset, acc + ".value");
     w.line(fmt::format("{}[i] = {};", out, value));

@@ -4,6 +4,7 @@
 #include "codegen/conv_code.h"
 #include "codegen/element_kernel.h"
 #include "codegen/emitters.h"
+#include "codegen/line_windows.h"
 #include "codegen/output_stage.h"
 #include "codegen/sum_code.h"
 
@@ -84,53 +85,61 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
       builder.integer("stride_w", node->ints("stride")[1]), builder.integer("pad_w", pad[1])));
   w.line(fmt::format("const index_t base = image{} + channel{} + y0{} + x0{};", xs_n, xs_c, xs_h,
                      xs_w));
-  std::string dilation_h, dilation_w;
   // All taps have one address plus what is the same for all threads.
   const bool dilated = !mean;
-  const std::string row_step =
-      builder.integer("row_step", strides[2] * (dilated ? node->ints("dilation")[0] : 1));
-  const std::string column_step =
-      builder.integer("column_step", strides[3] * (dilated ? node->ints("dilation")[1] : 1));
-  if (!mean) {
-    dilation_h = " * " + builder.integer("dilation_h", node->ints("dilation")[0]);
-    dilation_w = " * " + builder.integer("dilation_w", node->ints("dilation")[1]);
-    w.line("const float lowest = __uint_as_float(0xff800000u);  // -inf");
+  const LineWindows windows(places.lines, kh, node->ints("stride")[0],
+                            dilated ? node->ints("dilation")[0] : 1);
+  const std::string row_step = builder.integer("row_step", windows.apart() * strides[2]);
+  std::string rows_apart, column_step, dilation_w;
+  if (dilated || windows.apart() != 1)
+    rows_apart = " * " + builder.integer("rows_apart", windows.apart());
+  const std::int64_t columns_apart = dilated ? node->ints("dilation")[1] : 1;
+  // Neighbours in memory need no parameter, where lines make the kernel one of an NCHW image.
+  if (places.lines == 1 || columns_apart * strides[3] != 1) {
+    column_step = " * " + builder.integer("column_step", columns_apart * strides[3]);
+    if (dilated) dilation_w = " * " + builder.integer("dilation_w", columns_apart);
   }
+  if (!mean) w.line("const float lowest = __uint_as_float(0xff800000u);  // -inf");
   const std::string total = of_line(places, mean ? "window" : "best");
-  std::string first_y = "y0", first_at = "base";
-  if (places.lines > 1) {
-    const std::int64_t step = places.lines_apart * node->ints("stride")[0];
-    first_y += " + e * " + builder.integer("line_step", step);
-    first_at += " + e * " + builder.integer("x_line_step", step * strides[2]);
-  }
-  w.line(
-      fmt::format("{} {};", mean ? "Sum" : "float", declaration(places, mean ? "window" : "best")));
+  const std::string totals = declaration(places, mean ? "window" : "best");
+  if (mean)
+    w.line(fmt::format("Sum {};", totals));
+  else
+    w.line(fmt::format("float {}{};", totals, places.lines == 1 ? " = lowest" : ""));
+  if (mean) each_line(w, places, [&] { w.line(fmt::format("start({}, 0.0f);", total)); });
   // Small windows are unrolled; a large one is a loop.
   const char* unroll = kh * kw <= 64 ? "#pragma unroll" : "#pragma unroll 1";
-  each_line(w, places, [&] {
-    w.line(mean ? fmt::format("start({}, 0.0f);", total) : fmt::format("{} = lowest;", total));
-    w.line(unroll);
-    w.open(fmt::format("for (int r = 0; r < {}; ++r)", kh));
-    w.line(fmt::format("const index_t y = {} + r{};", first_y, dilation_h));
-    w.line("const bool row = within(y, in_h);");
-    // Which maximum wins does not depend on how a window is cut into rows.
-    if (!mean) w.line("float most = lowest;");
-    w.line(unroll);
-    w.open(fmt::format("for (int s = 0; s < {}; ++s)", kw));
-    w.line(fmt::format("const index_t x = x0 + s{};", dilation_w));
-    w.line("const bool inside = row && within(x, in_w);");
-    const std::string load =
-        fmt::format("{}[{} + r * {} + s * {}]", in, first_at, row_step, column_step);
-    if (mean) {
-      w.line(fmt::format("add_value({}, inside ? {} : 0.0f);", total, load));
+  windows.each_row(w, unroll, [&] {
+    w.line(fmt::format("const bool row = within(y0 + {}{}, in_h);", windows.row(), rows_apart));
+    auto taps = [&](const std::function<void(const std::string& tap)>& inner) {
+      w.line(unroll);
+      w.open(fmt::format("for (int s = 0; s < {}; ++s)", kw));
+      w.line(fmt::format("const bool inside = row && within(x0 + s{}, in_w);", dilation_w));
+      inner(fmt::format("inside ? {}[base + {} * {} + s{}] : {}", in, windows.row(), row_step,
+                        column_step, mean ? "0.0f" : "lowest"));
+      w.close();
+    };
+    if (!mean) {
+      // Which maximum wins does not depend on how a window is cut into rows.
+      w.line("float most = lowest;");
+      taps([&](const std::string& tap) {
+        w.line(fmt::format("const float v = {};", tap));
+        w.line("most = s == 0 ? v : larger(most, v);");
+      });
+      windows.each_window(
+          w, [&] { w.line(fmt::format("{0} = r == 0 ? most : larger({0}, most);", total)); });
+    } else if (places.lines == 1) {
+      taps([&](const std::string& tap) { w.line(fmt::format("add_value({}, {});", total, tap)); });
     } else {
-      w.line(fmt::format("most = larger(most, inside ? {} : lowest);", load));
+      w.line(fmt::format("float tap[{}];", kw));
+      taps([&](const std::string& tap) { w.line(fmt::format("tap[s] = {};", tap)); });
+      windows.each_window(w, [&] {
+        w.line("#pragma unroll");
+        w.line(fmt::format("for (int s = 0; s < {}; ++s) add_value({}, tap[s]);", kw, total));
+      });
     }
-    w.close();
-    if (!mean) w.line(fmt::format("{0} = larger({0}, most);", total));
-    w.close();
   });
-  each_element(builder, places, out_h, [&] {
+  each_element(builder, places, out_h, out_w, [&] {
     std::string value = total;
     if (mean) {
       // count_include_pad counts the declared padding, never what ceil_mode adds beyond it.
@@ -150,7 +159,7 @@ Result<LoweredKernel> emit_pool(const KernelContext& context) {
                         : fmt::format("const index_t {0} = {0}_end - ({1} > 0 ? {1} : 0);", name,
                                       first));
       };
-      span("lines", places.lines == 1 ? first_y : "(" + first_y + ")", kh, high_h);
+      span("lines", places.lines == 1 ? "y0" : "(y0 + e * stride_h)", kh, high_h);
       span("places", "x0", kw, high_w);
       w.line(fmt::format(
           "const float mean = __fdiv_rn(rounded({}.value), __int2float_rn((int)(lines * "

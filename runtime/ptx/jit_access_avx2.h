@@ -15,7 +15,10 @@ class Moves : public ScatteredAccesses {
   int register_of(ValueId v) override { return vec(v).getIdx(); }
   void take_registers(const LocalInst& i, AccessPlan& a) override {
     if (a.root != kNoValue) a.root_register = vec(a.root).getIdx();
-    if (a.guarded) a.mask = vec(i.guard).getIdx();
+    if (a.guarded) {
+      a.mask = vec(i.guard).getIdx();
+      a.negated = guard_is_opposite(i);
+    }
     if (a.wide) {
       a.wide_root = i.src[0];
       a.low = vec(i.src[0], 0).getIdx();
@@ -70,30 +73,30 @@ class Moves : public ScatteredAccesses {
         vmovups(d, memory_at(a, 0));
     };
     if (!a.guarded) return load(fresh(i.dst[0]));
-    const bool direct = !splat && !apart;
+    const bool direct = !splat && !apart, off = guard_is_opposite(i);
     if (is_zero(i.old[0])) {
       const Ymm g = vec(i.guard), d = fresh(i.dst[0]);
       if (!direct) load(ymm13);
-      if (a.negated)
+      if (off)
         direct ? vandnps(d, g, memory_at(a, 0)) : vandnps(d, g, ymm13);
       else
         direct ? vandps(d, g, memory_at(a, 0)) : vandps(d, g, ymm13);
       return;
     }
     // A value that all lanes share stays in memory.
-    if (a.negated && value(i.old[0]).from == Value::From::kUniform) {
+    if (off && value(i.old[0]).from == Value::From::kUniform) {
       const Ymm g = vec(i.guard), d = fresh(i.dst[0]);
       load(ymm13);
       vblendvps(d, ymm13, in_file(value(i.old[0]).reg), g);
       return;
     }
     const Ymm g = vec(i.guard), d = result(i, 0);
-    if (direct && !a.negated) {
+    if (direct && !off) {
       vblendvps(d, d, memory_at(a, 0), g);
       return;
     }
     load(ymm13);
-    if (a.negated)
+    if (off)
       vblendvps(d, ymm13, d, g);
     else
       vblendvps(d, d, ymm13, g);

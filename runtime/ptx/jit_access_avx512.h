@@ -29,6 +29,7 @@ class Accesses : public Families {
     }
 
     if (fast_ && together && fast_access(i, a, *together)) return;
+    slot_in_rdx_ = -1;
     stores_made_ |= lasting(a);
     if (a.root != kNoValue) a.root_register = vec(a.root).getIdx();
     if (a.store) {
@@ -47,7 +48,7 @@ class Accesses : public Families {
       return by_family(*together, a);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
     int alone = -1;  // the look, where the access can be in place although its range is not
-    if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
+    if (!a.wide && (a.root == kNoValue || shape(a.root).is_splat())) {
       if (a.packed)
         jmp(*otherwise, T_NEAR);
       else
@@ -108,7 +109,7 @@ class Accesses : public Families {
       a.root_register = vec(a.root).getIdx();
       if (!prove(f, a, missed_)) return false;
     }
-    const bool splat = value(a.root).shape.is_splat();
+    const bool splat = shape(a.root).is_splat();
     if (a.store) {
       if (splat) return false;  // the last lane wins
       stores_made_ = true;
@@ -123,7 +124,7 @@ class Accesses : public Families {
     const bool constant = guarded && value(i.old[0]).from == Value::From::kUniform;
     const bool zero = constant && is_zero(i.old[0]);
     // Off lanes keep a value that all share: chosen after the load.
-    const bool blend = constant && i.inst->guard_negated && (f.apart || !zero) && !splat;
+    const bool blend = constant && guard_is_off(i) && (f.apart || !zero) && !splat;
     const Zmm d = blend || zero ? fresh(i.dst[0]) : result(i, 0);
     Zmm into = blend ? zmm29 : d;
     if (guarded && !blend) into = d | guard(i);
@@ -135,9 +136,11 @@ class Accesses : public Families {
     } else if (!f.apart) {
       vmovups(into, memory_at(direct, 0));
     } else {
-      vmovups(zmm29, memory_at(direct, 0));
-      vpermt2d(zmm29, zmm27, memory_at(direct, 64));
-      if (!blend) vmovdqa32(into, zmm29);
+      const bool direct_result = blend || zero || !guarded;  // nothing to keep in it
+      const Zmm pair = blend || !direct_result ? zmm29 : d;
+      vmovups(pair, memory_at(direct, 0));
+      vpermt2d(direct_result ? into : pair, zmm27, memory_at(direct, 64));
+      if (!direct_result) vmovdqa32(into, zmm29);
     }
     if (!splat) note_ahead(direct, 1);
     if (blend)
@@ -167,7 +170,7 @@ class Accesses : public Families {
   }
   void by_family(Family& f, const Access& a) {
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
-    const bool splat = value(a.root).shape.is_splat();
+    const bool splat = shape(a.root).is_splat();
     test(rcx, rcx);
     jz(*otherwise, T_NEAR);
     if (!splat) {
@@ -188,6 +191,7 @@ class Accesses : public Families {
         mov(rcx, second_at(f.slot));
         test(rcx, rcx);
         jz(alone, T_NEAR);
+        slot_in_rdx_ = -1;
         load_apart(f, a);
         jmp(*back, T_NEAR);
       }

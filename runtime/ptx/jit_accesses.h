@@ -46,6 +46,7 @@ class Accesses : public Divisors {
       return;
     }
     if (fast_ && together && fast_access(i, a, *together)) return;
+    slot_in_rdx_ = -1;
     stores_made_ |= lasting(a);
     take_registers(i, a);
     if (a.wide && v_.uniform && !a.store) return uniform_wide(a);
@@ -53,7 +54,7 @@ class Accesses : public Divisors {
       return by_family(*together, a);
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
     int alone = -1;  // the look, where the access can be in place although its range is not
-    if (!a.wide && (a.root == kNoValue || value(a.root).shape.is_splat())) {
+    if (!a.wide && (a.root == kNoValue || shape(a.root).is_splat())) {
       if (a.packed)
         jmp(*otherwise, T_NEAR);
       else
@@ -116,7 +117,7 @@ class Accesses : public Divisors {
       a.root_register = register_of(a.root);
       if (!prove(f, a, missed_)) return false;
     }
-    const bool splat = value(a.root).shape.is_splat();
+    const bool splat = shape(a.root).is_splat();
     if (a.store && splat) return false;  // the last lane wins
     if (a.store) {
       stores_made_ = true;
@@ -147,7 +148,7 @@ class Accesses : public Divisors {
   }
   void by_family(Family& f, const AccessPlan& a) {
     auto back = std::make_shared<Label>(), otherwise = std::make_shared<Label>();
-    const bool splat = value(a.root).shape.is_splat();
+    const bool splat = shape(a.root).is_splat();
     test(rcx, rcx);
     jz(*otherwise, T_NEAR);
     if (!splat) {
@@ -168,6 +169,7 @@ class Accesses : public Divisors {
         mov(rcx, second_at(f.slot));
         test(rcx, rcx);
         jz(alone, T_NEAR);
+        slot_in_rdx_ = -1;
         load_apart(member(f, a));
         jmp(*back, T_NEAR);
       }

@@ -41,6 +41,7 @@ class Ahead : public Families {
   void note_ahead(const AccessPlan& a, int vectors) {
     const Distance* d = distance(a);
     if (!d) return;
+    slot_in_rdx_ = -1;
     Label none;
     const int bytes = 4 * lanes_ * vectors;
     if (bytes < kLine) {  // the other half of the line is the next group's

@@ -156,6 +156,12 @@ class Allocation : public Xbyak::CodeGenerator {
     place(v).reg[half] = r;
     pool.owner_of(r) = v;
   }
+  // The shape as the form of the code that is being written may rely on it.
+  Shape shape(ValueId v) const { return fast_ ? value(v).assumed : value(v).shape; }
+  // Whether the register of the guard says which lanes do not run the instruction.
+  bool guard_is_off(const LocalInst& i) const {
+    return i.inst->guard_negated != value(i.guard).inverted;
+  }
   // Uniform values have one register for both halves.
   int half_of(ValueId v, int half) const {
     return value(v).from == Value::From::kUniform ? 0 : half;
@@ -172,6 +178,7 @@ class Allocation : public Xbyak::CodeGenerator {
   std::vector<Location> places_;
   Pools pools_;
   int now_ = 0;
+  bool fast_ = false;  // the fast form is being written (jit_forms.h)
   bool failed_ = false;
 };
 

@@ -19,6 +19,7 @@ class Divisors : public Forms {
     for (const LocalInst& i : v_.insts)
       if (i.emit && is_division(i.inst->op)) reciprocal(i);
     family_bounds();
+    if (has_fast_form_) check_assumptions();
     find_distances();
   }
   // The immediate operand of vrndscaleps and vroundps.

@@ -151,9 +151,9 @@ class Families : public Addresses {
       mov(rcx, first_at(f.slot));
       return true;
     }
-    const Shape shape = value(f.root).shape;
-    const bool splat = shape.is_splat();
-    const bool apart = shape.is_linear() && shape.step == 2;
+    const Shape known = shape(f.root);
+    const bool splat = known.is_splat();
+    const bool apart = known.is_linear() && known.step == 2;
     if (!splat && !apart) {
       f.look = in_line(f.root, 0);
       if (f.look < 0) return false;
@@ -204,7 +204,9 @@ class Families : public Addresses {
     direct.offset = displacement(a);
     if (f.rows.size() > 1) {
       direct.indexed = true;
-      mov(rdx, first_at(row_slot(f, a)));
+      const int slot = row_slot(f, a);
+      if (slot != slot_in_rdx_) mov(rdx, first_at(slot));
+      slot_in_rdx_ = slot;
     }
     return direct;
   }
@@ -213,20 +215,22 @@ class Families : public Addresses {
   // that cannot be hoped for.
   bool prove(Family& f, const AccessPlan& a, const Label& otherwise) {
     const Shape guess = value(f.root).guess;
-    const bool splat = value(f.root).shape.is_splat();
+    const bool splat = shape(f.root).is_splat();
     f.apart = !splat && guess.is_linear() && guess.step == 2 && !f.store;
-    if (!splat) {
-      if (!f.apart && !(guess.is_linear() && guess.step == 1)) return false;
+    if (!splat && !f.apart && !(guess.is_linear() && guess.step == 1)) return false;
+    const bool known = shape(f.root).is_linear();
+    if (!known) {
       f.look = in_line(f.root, f.apart ? 1 : 0);
       if (f.look < 0) return false;
     }
+    slot_in_rdx_ = -1;
     if (pointers_used_ == std::size(kPointers)) {
       f.slot = take_slot();
       if (f.slot < 0) return false;
     } else {
       f.pointer = static_cast<int>(pointers_used_++);
     }
-    if (splat) {
+    if (known) {
       first_of(a.root_register, 0);
     } else {
       const int looked = flag_slot(f.look);
@@ -249,6 +253,7 @@ class Families : public Addresses {
   std::vector<Family> families_;
   std::vector<int> family_of_;  // by access, -1: none
   std::size_t pointers_used_ = 0;
+  int slot_in_rdx_ = -1;  // of a row, in straight code
 
  private:
   // Indices and displacements stay below this, so that no sum of them wraps.

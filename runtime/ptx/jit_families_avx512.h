@@ -23,7 +23,7 @@ class Families : public Looks {
 
   // Also: zmm30 = the lanes less their steps, zmm29 = the first active one of them.
   void first_of(int root_register, int log_step) override {
-    if (v_.uniform) return vmovd(eax, Xbyak::Xmm(root_register));
+    if (v_.uniform || (fast_ && log_step == 0)) return vmovd(eax, Xbyak::Xmm(root_register));
     Zmm lanes(root_register);
     if (log_step > 0) {
       vpsubd(zmm30, lanes, ptr[rbp + CONTEXT(lanes) + 64 * log_step]);

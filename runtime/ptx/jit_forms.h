@@ -27,8 +27,9 @@ class Forms : public Ahead {
     find_ranges();
     find_packed();
     find_families();
+    has_fast_form_ = wants_fast_form();
     prologue();
-    if (has_fast_form()) {
+    if (has_fast_form_) {
       const State start = state();
       const std::vector<Family> families = families_;
       begin_fast();
@@ -75,7 +76,7 @@ class Forms : public Ahead {
   // family goes to the general form when it fails, which begins the group again. That is possible
   // as long as the group has stored nothing, or only what it does not read: that is stored again.
   // A family of one costs as much in either form, unless its lanes are two apart.
-  bool has_fast_form() {
+  bool wants_fast_form() {
     if (v_.uniform) return false;
     rereads_shared_ = std::any_of(v_.insts.begin(), v_.insts.end(), [](const LocalInst& i) {
       return i.inst->op == Op::kLoad && i.inst->memory.space == Space::kShared;
@@ -92,6 +93,8 @@ class Forms : public Ahead {
     cmp(dword[rbp + misses_at()], 0);
     jne(careful_, T_NEAR);
     L(try_);
+    test(r10d, 1);  // the first lane stands for all
+    jz(general_, T_NEAR);
   }
   void end_fast() {
     fast_ = false;
@@ -116,6 +119,25 @@ class Forms : public Ahead {
     for (Range& r : ranges_) r.slot = -1;
     stores_made_ = false;
     pointers_used_ = 0;
+    slot_in_rdx_ = -1;
+  }
+  // Once per run of the unit: where what was assumed does not hold, the general form is for all
+  // groups. The counter of misses says so, and is put back when the assumptions hold again.
+  void check_assumptions() {
+    if (v_.assumptions.empty()) return;
+    constexpr int kNever = 1 << 30;
+    Label differ, done;
+    for (const Assumption& a : v_.assumptions) {
+      cmp(dword[rbx + static_cast<int>(file(a.reg).offset)], static_cast<int>(a.bits));
+      jne(differ, T_NEAR);
+    }
+    cmp(dword[rbp + misses_at()], kNever / 2);
+    jb(done);
+    mov(dword[rbp + misses_at()], 0);
+    jmp(done);
+    L(differ);
+    mov(dword[rbp + misses_at()], kNever);
+    L(done);
   }
   int misses_at() const {
     return static_cast<int>(sizeof(JitContext) + own_access() * sizeof(JitCache) +
@@ -214,7 +236,7 @@ class Forms : public Ahead {
       if (same) packed_[n] = packed_[at] = 1;
     }
   }
-  bool fast_ = false;         // the fast form is being written
+  bool has_fast_form_ = false;
   bool stores_made_ = false;  // lasting ones, before the running instruction
   bool rereads_shared_ = false;
   std::size_t looked_before_ = 0;

@@ -13,7 +13,7 @@ class Looks : public Registers {
  protected:
   // into = the first active lane of `lanes`, in all lanes. `into` must be another register.
   void broadcast_first(const Ymm& into, const Ymm& lanes) {
-    if (v_.uniform) return vpbroadcastd(into, Xmm(lanes.getIdx()));
+    if (v_.uniform || fast_) return vpbroadcastd(into, Xmm(lanes.getIdx()));  // lane 0 is active
     vmovups(into, ptr[rbp + CONTEXT(first_lane)]);
     vpermd(into, into, lanes);
   }
@@ -26,20 +26,25 @@ class Looks : public Registers {
 
   int in_line(ValueId v, int log_step) override {
     const Value& x = value(v);
+    const Shape known = shape(v);
     if (log_step < 0 || log_step > 4) return -1;
-    if (!x.shape.is_linear() && x.pattern == v) return look(v, log_step);
-    if (x.shape.is_linear() && x.shape.step != 1 << log_step) return -1;
+    if (!known.is_linear() && x.pattern == v) return look(v, log_step);
+    if (known.is_linear() && known.step != 1 << log_step) return -1;
     if (const int n = looked_at(v, log_step); n >= 0) return n;
     int pattern = -1;
-    if (!x.shape.is_linear()) {
+    if (!known.is_linear()) {
       pattern = look(x.pattern, log_step);
       if (pattern < 0) return -1;
     }
     const int n = take_slot(v, log_step);
     if (n < 0) return -1;
-    vpsubd(ymm13, vec(v), lane_steps(log_step));
-    broadcast_first(ymm14, ymm13);
-    vmovd(dword[rbp + slot_at(n)], xmm14);
+    if (fast_) {  // lane 0 is active
+      vmovd(dword[rbp + slot_at(n)], Xmm(vec(v).getIdx()));
+    } else {
+      vpsubd(ymm13, vec(v), lane_steps(log_step));
+      broadcast_first(ymm14, ymm13);
+      vmovd(dword[rbp + slot_at(n)], xmm14);
+    }
     flag_of_[n] = pattern;
     return n;
   }
@@ -96,7 +101,7 @@ class Looks : public Registers {
 
   void first_of(int root_register, int log_step) override {
     const Ymm lanes(root_register);
-    if (v_.uniform && log_step == 0) return vmovd(eax, Xmm(root_register));
+    if ((v_.uniform || fast_) && log_step == 0) return vmovd(eax, Xmm(root_register));
     if (log_step == 0) {
       broadcast_first(ymm14, lanes);
     } else {

@@ -15,13 +15,14 @@ class Looks : public ScatteredAccesses {
   // lanes share.
   int in_line(ValueId v, int log_step) override {
     const Value& x = value(v);
+    const Shape known = shape(v);
     if (log_step < 0 || log_step > 4) return -1;
-    if (!x.shape.is_linear() && x.pattern == v) return look(v, log_step);
-    if (x.shape.is_linear() && x.shape.step != 1 << log_step) return -1;
+    if (!known.is_linear() && x.pattern == v) return look(v, log_step);
+    if (known.is_linear() && known.step != 1 << log_step) return -1;
     for (std::size_t n = 0; n < looked_.size(); ++n)
       if (looked_[n].first == v && looked_[n].second == log_step) return static_cast<int>(n);
     int pattern = -1;
-    if (!x.shape.is_linear()) {
+    if (!known.is_linear()) {
       pattern = look(x.pattern, log_step);
       if (pattern < 0) return -1;
     }
@@ -29,9 +30,13 @@ class Looks : public ScatteredAccesses {
     const int n = static_cast<int>(looked_.size());
     looked_.emplace_back(v, log_step);
     const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
-    vpsubd(zmm30, vec(v), ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
-    vpcompressd(zmm29 | k1 | T_z, zmm30);
-    vmovd(dword[rbp + at], Xbyak::Xmm(29));
+    if (fast_) {  // lane 0 is active
+      vmovd(dword[rbp + at], Xbyak::Xmm(vec(v).getIdx()));
+    } else {
+      vpsubd(zmm30, vec(v), ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
+      vpcompressd(zmm29 | k1 | T_z, zmm30);
+      vmovd(dword[rbp + at], Xbyak::Xmm(29));
+    }
     flag_of_[n] = pattern;
     return n;
   }
@@ -47,8 +52,12 @@ class Looks : public ScatteredAccesses {
     const Zmm a = vec(v);
     const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
     vpsubd(zmm30, a, ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
-    vpcompressd(zmm29 | k1 | T_z, zmm30);
-    vpbroadcastd(zmm29, Xbyak::Xmm(29));
+    if (fast_) {  // lane 0 is active
+      vpbroadcastd(zmm29, Xbyak::Xmm(30));
+    } else {
+      vpcompressd(zmm29 | k1 | T_z, zmm30);
+      vpbroadcastd(zmm29, Xbyak::Xmm(29));
+    }
     vpcmpeqd(k7 | k1, zmm30, zmm29);
     kmovw(ecx, k7);
     vmovd(dword[rbp + at], Xbyak::Xmm(29));

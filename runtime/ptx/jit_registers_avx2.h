@@ -36,7 +36,8 @@ class Registers : public segment::Accesses {
       : Accesses(bound, std::move(values), first_access, accesses,
                  {segment::RegisterPool{0, kVectors, static_cast<int>(JitContext::kSpills)},
                   segment::RegisterPool{0, 0, 0}},
-                 kLanes, kCodeBytes, buffer) {}
+                 kLanes, kCodeBytes, buffer),
+        opposite_(v_.values.size(), 0) {}
 
  protected:
   // ---- frame
@@ -50,6 +51,7 @@ class Registers : public segment::Accesses {
     mov(r13, ptr[rbp + CONTEXT(shared)]);
     mov(r12, ptr[rbp + CONTEXT(first)]);
     add(r12, r12);
+    shl(qword[rbp + CONTEXT(last)], 1);
     mov(r15, r12);
     shl(r15, 5);
     xor_(r14d, r14d);
@@ -84,9 +86,7 @@ class Registers : public segment::Accesses {
     if (!v_.uniform) {
       inc(r12);
       add(r15, 32);
-      mov(rax, ptr[rbp + CONTEXT(last)]);
-      add(rax, rax);
-      cmp(r12, rax);
+      cmp(r12, ptr[rbp + CONTEXT(last)]);
       jb(group_, T_NEAR);
     }
     xor_(eax, eax);
@@ -229,6 +229,11 @@ class Registers : public segment::Accesses {
         vmovups(r, in_file(x.reg));
       return r;
     }
+    if (x.from == Value::From::kFile && x.kind == RegKind::kW && place(old).reg[0] < 0) {
+      const Ymm r = fresh(v);
+      vmovups(r, in_file(x.reg));
+      return r;
+    }
     const Ymm from = vec(old);
     if (last && old != i.guard && dies(old)) {
       const int r = from.getIdx();
@@ -241,10 +246,16 @@ class Registers : public segment::Accesses {
     vmovaps(r, from);
     return r;
   }
+  // Where AVX2 has only the opposite of a comparison, that is what the register holds.
+  char& opposite(ValueId v) { return opposite_[static_cast<std::size_t>(v)]; }
+  // Whether the register of the guard says which lanes do not run the instruction.
+  bool guard_is_opposite(const LocalInst& i) {
+    return i.inst->guard_negated != (opposite(i.guard) != 0);
+  }
   // to = the guard allows ? now : to.
   void blend(const LocalInst& i, const Ymm& to, const Ymm& now) {
     const Ymm g = vec(i.guard);
-    if (i.inst->guard_negated)
+    if (guard_is_opposite(i))
       vblendvps(to, now, to, g);
     else
       vblendvps(to, to, now, g);
@@ -269,6 +280,7 @@ class Registers : public segment::Accesses {
   }
 
   segment::RegisterPool& vectors_ = pools_[0];
+  std::vector<char> opposite_;  // by value
   bool slow_used_ = false;
   Ymm operand_register_;
   Xbyak::Address operand_memory_ = ptr[rax];

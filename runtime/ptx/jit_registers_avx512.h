@@ -23,8 +23,8 @@ using Xbyak::Zmm;
 inline constexpr std::size_t kCodeBytes = 256 * 1024;
 inline constexpr int kVectors = 27;   // zmm0..zmm26 hold values, zmm27 picks even elements of two
                                       // vectors, the rest are temporaries
-inline constexpr int kFirstMask = 2;  // k2..k5 hold predicates, k1 the active lanes
-inline constexpr int kMasks = 4;      // k6 and k7 are temporaries
+inline constexpr int kFirstMask = 2;  // k2..k6 hold predicates, k1 the active lanes
+inline constexpr int kMasks = 5;      // k7 is a temporary
 
 using segment::kPointers;
 
@@ -220,22 +220,24 @@ class Registers : public segment::Divisors {
     Allocation::own(masks_, v, 0, r);
     return Opmask(r);
   }
-  // The guard in a mask register: its own, or k6.
+  // The lanes for which the guard holds: its own register, or one until the instruction ends.
   Opmask guard(const LocalInst& i) {
     const Opmask g = mask(i.guard);
-    if (!i.inst->guard_negated) return g;
-    knotw(k6, g);
-    return k6;
+    if (!guard_is_off(i)) return g;
+    const Opmask on(free_mask());
+    knotw(on, g);
+    return on;
   }
-  // k6 = lanes that make the access.
+  // Lanes that make the access, until the instruction ends.
   Opmask access_mask(const LocalInst& i) {
     if (i.guard == kNoValue) return k1;
     const Opmask g = mask(i.guard);
-    if (i.inst->guard_negated)
-      kandnw(k6, g, k1);
+    const Opmask on(free_mask());
+    if (guard_is_off(i))
+      kandnw(on, g, k1);
     else
-      kandw(k6, g, k1);
-    return k6;
+      kandw(on, g, k1);
+    return on;
   }
 
   segment::RegisterPool& vectors_ = pools_[0];

@@ -215,15 +215,13 @@ class ScatteredAccesses : public Registers {
       for (int e = 0; e < a.count; ++e)
         vmovups(ptr[rbp + CONTEXT(slow_value) + 64 * e], Zmm(a.data[e]));
     mov(edx, a.id);
-    if (!a.store && a.guarded) kmovw(ptr[rbp + CONTEXT(saved_masks)], a.lanes);
     call(slow_);
     jnz(fault_, T_NEAR);
     if (!a.store) {
-      if (a.guarded) kmovw(k6, ptr[rbp + CONTEXT(saved_masks)]);
       for (int e = 0; e < a.count; ++e) {
         const auto from = ptr[rbp + CONTEXT(slow_value) + 64 * e];
         if (a.guarded)
-          vmovups(Zmm(a.data[e]) | k6, from);
+          vmovups(Zmm(a.data[e]) | a.lanes, from);
         else
           vmovups(Zmm(a.data[e]), from);
       }

@@ -32,6 +32,10 @@ class SegmentCode : public Arithmetic {
     if (i.guard == kNoValue) return compute(i, std::nullopt);
     const Ymm now(free_vector());
     compute(i, now);
+    if (value(i.dst[0]).kind == RegKind::kP) {
+      if (opposite(i.dst[0]) != opposite(i.old[0])) invert(now, now);
+      opposite(i.dst[0]) = opposite(i.old[0]);
+    }
     vec(i.guard);  // held while the result takes a register
     blend(i, result(i, 0, true), now);
   }
@@ -69,8 +73,11 @@ class SegmentCode : public Arithmetic {
       });
     };
     switch (op) {
-      case Op::kMov32:
       case Op::kMovPred:
+      case Op::kNotPred:
+        opposite(i.dst[0]) = opposite(i.src[0]) ^ (op == Op::kNotPred);
+        [[fallthrough]];
+      case Op::kMov32:
         return one([&](auto d, auto a) { vmovaps(d, a); });
       case Op::kAdd32:
         return commuting([&](auto d, auto a, auto& b) { vpaddd(d, a, b); });
@@ -103,17 +110,19 @@ class SegmentCode : public Arithmetic {
           vpxor(ymm13, ymm13, ymm13);
           vpsubd(d, ymm13, a);
         });
-      case Op::kAnd32:
       case Op::kAndPred:
+      case Op::kOrPred:
+        return join(i, target);
+      case Op::kXorPred:
+        opposite(i.dst[0]) = opposite(i.src[0]) ^ opposite(i.src[1]);
+        return two([&](auto d, auto a, auto& b) { vpxor(d, a, b); });
+      case Op::kAnd32:
         return commuting([&](auto d, auto a, auto& b) { vpand(d, a, b); });
       case Op::kOr32:
-      case Op::kOrPred:
         return commuting([&](auto d, auto a, auto& b) { vpor(d, a, b); });
       case Op::kXor32:
-      case Op::kXorPred:
         return commuting([&](auto d, auto a, auto& b) { vpxor(d, a, b); });
       case Op::kNot32:
-      case Op::kNotPred:
         return one([&](auto d, auto a) { invert(d, a); });
       case Op::kShl32:
         return two([&](auto d, auto a, auto& b) { vpsllvd(d, a, b); });
@@ -131,8 +140,9 @@ class SegmentCode : public Arithmetic {
         return logic(i, target);
       case Op::kSelp32: {
         if (i.choice != Choice::kNone) return choose(i, target);
-        const Ymm p = vec(i.src[2]), b = vec(i.src[1]);
-        const Xbyak::Operand& a = source(i.src[0]);
+        const int yes = opposite(i.src[2]) ? 1 : 0;
+        const Ymm p = vec(i.src[2]), b = vec(i.src[1 - yes]);
+        const Xbyak::Operand& a = source(i.src[yes]);
         vblendvps(target(), b, a, p);
         return;
       }
@@ -246,6 +256,21 @@ class SegmentCode : public Arithmetic {
     vcmpps(ymm15, a, a, 3);
     vblendvps(d, d, a, ymm15);
   }
+  // Where both registers hold the opposite, or one does, another operation gives the result or its
+  // opposite.
+  template <class Target>
+  void join(LocalInst& i, Target target) {
+    const bool is_and = i.inst->op == Op::kAndPred;
+    ValueId first = i.src[0], second = i.src[1];
+    if (opposite(second)) std::swap(first, second);  // the first one is opposite, if any is
+    const Ymm a = vec(first), b = vec(second), d = target();
+    const bool both = opposite(second), one = opposite(first) && !both;
+    opposite(i.dst[0]) = both || (one && !is_and);
+    if (one)
+      is_and ? vpandn(d, a, b) : vpandn(d, b, a);
+    else
+      is_and != both ? vpand(d, a, b) : vpor(d, a, b);
+  }
   template <class Target>
   void compare(LocalInst& i, Target target) {
     const auto how = static_cast<Comparison>(i.inst->imm);
@@ -259,20 +284,18 @@ class SegmentCode : public Arithmetic {
     // There are "equal" and "greater", signed; a >= b where the larger one is a.
     const bool is_signed = i.inst->op == Op::kSetpS32;
     bool inverse = false;
-    Ymm d = a;
     switch (how) {
       case Comparison::kEq:
       case Comparison::kNe: {
         const Xbyak::Operand& b = source(i.src[1]);
-        d = target();
-        vpcmpeqd(d, a, b);
+        vpcmpeqd(target(), a, b);
         inverse = how == Comparison::kNe;
         break;
       }
       case Comparison::kGt:
       case Comparison::kLe: {
         const Xbyak::Operand& b = source(i.src[1]);
-        d = target();
+        const Ymm d = target();
         if (is_signed) {
           vpcmpgtd(d, a, b);
           inverse = how == Comparison::kLe;
@@ -287,18 +310,16 @@ class SegmentCode : public Arithmetic {
         const bool less = how == Comparison::kLt;
         if (is_signed) {
           const Ymm b = vec(i.src[1]);
-          d = target();
-          vpcmpgtd(d, b, a);
+          vpcmpgtd(target(), b, a);
         } else {
           const Xbyak::Operand& b = source(i.src[1]);
-          d = target();
           vpmaxud(ymm13, a, b);
-          vpcmpeqd(d, ymm13, a);
+          vpcmpeqd(target(), ymm13, a);
         }
         inverse = less != is_signed;
       }
     }
-    if (inverse) invert(d, d);
+    opposite(i.dst[0]) = inverse;
   }
 
   // ---- results
@@ -353,6 +374,7 @@ class SegmentCode : public Arithmetic {
   }
   void write_predicate(const Output& o) {
     vmovmskps(ecx, vec(o.value));
+    if (opposite(o.value)) not_(ecx);
     if (v_.uniform) {
       movsx(ecx, cl);
       mov(word[rbx + static_cast<int>(file(o.reg).offset)], cx);

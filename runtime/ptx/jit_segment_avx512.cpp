@@ -296,14 +296,9 @@ class SegmentCode : public Arithmetic {
           return kmovw(d, mask(i.src[0]));
         case Op::kNotPred:
           return knotw(d, mask(i.src[0]));
-        case Op::kAndPred: {
-          const Opmask a = mask(i.src[0]), b = mask(i.src[1]);
-          return kandw(d, a, b);
-        }
-        case Op::kOrPred: {
-          const Opmask a = mask(i.src[0]), b = mask(i.src[1]);
-          return korw(d, a, b);
-        }
+        case Op::kAndPred:
+        case Op::kOrPred:
+          return join(i, d);
         case Op::kXorPred: {
           const Opmask a = mask(i.src[0]), b = mask(i.src[1]);
           return kxorw(d, a, b);
@@ -311,7 +306,7 @@ class SegmentCode : public Arithmetic {
         default: {
           const Zmm a = vec(i.src[0]);
           const Xbyak::Operand& b = source(i.src[1]);
-          compare(op, static_cast<Comparison>(i.inst->imm), d, a, b);
+          compare(op, static_cast<Comparison>(i.inst->imm), value(i.dst[0]).inverted, d, a, b);
         }
       }
     };
@@ -330,14 +325,41 @@ class SegmentCode : public Arithmetic {
     kandnw(d, g, old);
     korw(d, d, k7);
   }
-  void compare(Op op, Comparison c, const Opmask& d, const Zmm& a, const Xbyak::Operand& b) {
+  // And and or of masks that may hold the opposite of their predicates, as the result may.
+  void join(const LocalInst& i, const Opmask& d) {
+    ValueId va = i.src[0], vb = i.src[1];
+    if (value(va).inverted) std::swap(va, vb);  // at most b alone is inverted, or both are
+    const Opmask a = mask(va), b = mask(vb);
+    const bool invert = value(i.dst[0]).inverted;
+    const bool both = value(va).inverted, one = !both && value(vb).inverted;
+    const bool is_and = (i.inst->op == Op::kAndPred) != both;  // of the masks
+    DRIFTC_ASSERT(invert || !(one || both), "an inverted predicate where it is wanted as it is");
+    if (one) {  // the opposite of b is at hand
+      if (is_and) {
+        knotw(d, a);  // not (a and b) = not a or not b
+        korw(d, d, b);
+      } else {
+        kandnw(d, a, b);
+      }
+      return;
+    }
+    if (is_and)
+      kandw(d, a, b);
+    else
+      korw(d, a, b);
+    if (invert && !both) knotw(d, d);
+  }
+  void compare(Op op, Comparison c, bool inverted, const Opmask& d, const Zmm& a,
+               const Xbyak::Operand& b) {
     if (op == Op::kSetpF32) {
       static constexpr std::uint8_t kImm[] = {0x00, 0x0C, 0x11, 0x12, 0x1E, 0x1D, 0x08,
                                               0x04, 0x19, 0x1A, 0x16, 0x15, 0x07, 0x03};
       return vcmpps(d, a, b, kImm[static_cast<std::size_t>(c)]);
     }
     static constexpr std::uint8_t kImm[] = {0, 4, 1, 2, 6, 5};
-    const std::uint8_t imm = kImm[static_cast<std::size_t>(c) % 6];
+    // Of integers, the opposite comparison is four further.
+    const auto imm =
+        static_cast<std::uint8_t>(kImm[static_cast<std::size_t>(c) % 6] ^ (inverted ? 4 : 0));
     if (op == Op::kSetpS32)
       vpcmpd(d, a, b, imm);
     else
@@ -368,7 +390,7 @@ class SegmentCode : public Arithmetic {
     L(done);
   }
   void write_vectors(bool masked) {
-    if (masked) kshiftrw(k6, k1, 8);
+    if (masked) kshiftrw(k7, k1, 8);
     for (const Output& o : v_.outputs) {
       begin_inst();
       const Value& x = value(o.value);
@@ -379,7 +401,7 @@ class SegmentCode : public Arithmetic {
         if (!masked)
           vmovups(in_file(o.reg, half), v);
         else if (x.kind == RegKind::kL)
-          vmovdqa64(in_file(o.reg, half) | (half ? k6 : k1), v);
+          vmovdqa64(in_file(o.reg, half) | (half ? k7 : k1), v);
         else
           vmovdqa32(in_file(o.reg) | k1, v);
       }

@@ -9,12 +9,17 @@
 namespace driftc::runtime::ptx {
 namespace {
 
+bool steady(const RegInfo& r) {
+  return r.is_parameter || (r.is_special && static_cast<Special>(r.bits) < Special::kCtaidX);
+}
 bool constant(const Code& code, Reg r, std::int32_t& out, const Seen* seen) {
-  if (seen && code.regs[r].uniform) {
+  const RegInfo& info = code.regs[r];
+  if (seen && info.uniform && !info.is_constant && (!seen->steady_only || steady(info))) {
+    if (seen->asked) seen->asked->push_back(r);
     out = static_cast<std::int32_t>(seen->uniform(r));
     return true;
   }
-  if (!code.regs[r].is_constant) return false;
+  if (!info.is_constant) return false;
   out = static_cast<std::int32_t>(static_cast<std::uint32_t>(code.regs[r].bits));
   return true;
 }

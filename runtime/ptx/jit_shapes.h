@@ -35,6 +35,10 @@ struct Seen {
   const std::byte* regs = nullptr;
   const Place* places = nullptr;  // by register
   std::uint32_t group = 0, lanes = 0xFFFF;
+  // Of uniform registers only those that hold the same all through a launch, and which of them were
+  // asked for: what follows from them can be checked once for many groups.
+  bool steady_only = false;
+  std::vector<Reg>* asked = nullptr;
 
   std::uint32_t uniform(Reg r) const;
   // How the lanes of a register of 32 bits look.

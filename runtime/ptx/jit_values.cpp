@@ -71,7 +71,7 @@ class Valuer {
     v.kind = code_.regs[r].kind;
     v.from = code_.regs[r].uniform ? Value::From::kUniform : Value::From::kFile;
     v.reg = r;
-    v.shape = v.guess = shapes_[r];
+    v.shape = v.assumed = v.guess = shapes_[r];
     if (v.kind == RegKind::kW && v.from == Value::From::kFile && !v.shape.is_linear())
       v.guess = seen_.shape(r);
     const bool constant = code_.regs[r].is_constant;
@@ -183,9 +183,10 @@ class Valuer {
     for (std::uint8_t s = 0; s < i.sources; ++s) sources[s] = value(local.src[s]).shape;
     v.shape = shape_after(code_, i, sources);
     if (v.shape.is_linear()) {
-      v.guess = v.shape;
+      v.assumed = v.guess = v.shape;
       return;
     }
+    assume_shape(i, local, v);
     // Adding what all lanes share does not change how they differ.
     auto keeps = [&](int varying, bool others_splat) {
       if (others_splat) v.pattern = value(local.src[varying]).pattern;
@@ -198,6 +199,23 @@ class Valuer {
     } else if (i.op == Op::kMad32) {
       keeps(2, sources[0].is_splat() && sources[1].is_splat());
     }
+  }
+
+  // A stride is often an argument of the kernel: the same whenever the unit runs in a launch.
+  void assume_shape(const Inst& i, const LocalInst& local, Value& v) {
+    std::vector<Reg> asked;
+    Seen seen = seen_;
+    seen.steady_only = true;
+    seen.asked = &asked;
+    Shape sources[5];
+    for (std::uint8_t s = 0; s < i.sources; ++s) sources[s] = value(local.src[s]).assumed;
+    v.assumed = shape_after(code_, i, sources, &seen);
+    if (!v.assumed.is_linear()) return;
+    v.guess = v.assumed;
+    for (Reg r : asked)
+      if (std::none_of(out_.assumptions.begin(), out_.assumptions.end(),
+                       [&](const Assumption& a) { return a.reg == r; }))
+        out_.assumptions.push_back({r, seen_.uniform(r)});
   }
 
   void describe_sum(const Inst& i, const LocalInst& local, Value& v) {
@@ -327,7 +345,40 @@ class Valuer {
       for (int s = first; s < last; ++s)
         use(i.src[s], k, !ignores_nan_bits(op) || (op == Op::kSelp32));
     }
+    invert();
     for (Value& v : out_.values) std::reverse(v.uses.begin(), v.uses.end());
+  }
+  // A condition that only keeps loads from being made ("outside the image"), or makes such a
+  // condition, is computed the other way round, as the mask that the load needs.
+  void invert() {
+    std::vector<char> straight(out_.values.size(), 0);
+    for (const Output& o : out_.outputs) straight[static_cast<std::size_t>(o.value)] = 1;
+    for (std::size_t k = out_.insts.size(); k-- > 0;) {
+      const LocalInst& i = out_.insts[k];
+      if (!i.emit) continue;
+      const Op op = i.inst->op;
+      if (i.guard != kNoValue && !(op == Op::kLoad && i.inst->guard_negated && keeps_zero(i)))
+        straight[static_cast<std::size_t>(i.guard)] = 1;
+      const bool joins = (op == Op::kOrPred || op == Op::kAndPred) && i.guard == kNoValue;
+      bool inverted = false;
+      if (i.dst[0] != kNoValue && value(i.dst[0]).kind == RegKind::kP) {
+        const bool made =
+            joins || ((op == Op::kSetpS32 || op == Op::kSetpU32) && i.guard == kNoValue);
+        inverted = made && straight[static_cast<std::size_t>(i.dst[0])] == 0;
+        value(i.dst[0]).inverted = inverted;
+      }
+      for (int s = 0; s < i.inst->sources; ++s)
+        if (!(joins && inverted)) straight[static_cast<std::size_t>(i.src[s])] = 1;
+      for (ValueId old : i.old)
+        if (old != kNoValue) straight[static_cast<std::size_t>(old)] = 1;
+    }
+  }
+  bool keeps_zero(const LocalInst& i) {
+    for (int d = 0; d < i.inst->destinations; ++d) {
+      std::uint64_t bits = 1;
+      if (!constant_of(i.old[d], bits) || bits != 0) return false;
+    }
+    return true;
   }
 
   const Code& code_;

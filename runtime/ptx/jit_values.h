@@ -34,7 +34,8 @@ struct Value {
   // The lanes' values differ as those of `pattern` do; itself when nothing better is known.
   Shape shape = Shape::unknown();
   ValueId pattern = kNoValue;
-  Shape guess = Shape::unknown();  // how the lanes looked when the unit was translated
+  // The shape where the unit's assumptions hold, and how the lanes looked when it was translated.
+  Shape assumed = Shape::unknown(), guess = Shape::unknown();
 
   // 64 bits: (extended index << shift) + the uniform registers + offset, modulo 2^64.
   bool is_address = false;
@@ -46,6 +47,7 @@ struct Value {
 
   bool needed = false;             // has to exist in a machine register
   bool canonical = false;          // somebody sees the bits of its NaNs
+  bool inverted = false;           // a predicate that is wanted the other way round only
   std::vector<std::int32_t> uses;  // positions, ascending; the end of the unit is body.size()
 };
 
@@ -64,6 +66,12 @@ struct LocalInst {
   bool emit = false;
 };
 
+// A uniform register and what it held when the unit was translated.
+struct Assumption {
+  Reg reg;
+  std::uint32_t bits;
+};
+
 struct Output {
   Reg reg;
   ValueId value;
@@ -73,6 +81,7 @@ struct UnitValues {
   std::vector<Value> values;
   std::vector<LocalInst> insts;  // one per entry of the unit's body
   std::vector<Output> outputs;
+  std::vector<Assumption> assumptions;
   bool uniform = false;  // all lanes are the same, and all run
 };
 

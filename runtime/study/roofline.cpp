@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/element_kernel.h"
+#include "codegen/line_windows.h"
 #include "passes/tiling.h"
 
 namespace driftc::runtime::study {
@@ -144,8 +145,8 @@ class Works {
     return out;
   }
 
-  // A thread per output, or per few lines of a plane: a load of x for each product, and one of w
-  // that the thread's lines share.
+  // A thread per output, or per few lines of a plane, which share the loads of w and of the rows of
+  // x that their windows overlap in.
   LaunchWork direct(const Product& p) const {
     const ir::ReductionExtent reduction = ir::reduction_extent(kernel_.body, node_);
     const std::int64_t taps = reduction.r * reduction.s;
@@ -160,9 +161,15 @@ class Works {
     const double per_product = instructions_per_product(order().arith);
     out.pipe = pipe();
     out.products = each * per_product;
+    const int sharing =
+        codegen::LineWindows::apply(order(), reduction.c, places.lines) ? places.lines : 1;
+    const codegen::LineWindows windows(sharing, reduction.r, node_.ints("stride")[0],
+                                       node_.ints("dilation")[0]);
+    const double loads = out.threads * real(places.lines / sharing) * real(windows.rows_read()) *
+                         real(reduction.s * reduction.c);
     out.instructions =
-        outputs * epilogue() + out.threads * kElementInstructions + each * (per_product + 6);
-    out.shared_words = each + out.threads * p.k;
+        outputs * epilogue() + out.threads * kElementInstructions + each * per_product + loads * 6;
+    out.shared_words = loads + out.threads * p.k;
     // Neighbouring outputs share the inputs of overlapping windows.
     out.l2_bytes = 4 * outputs * (p.k / real(taps) + 2);
     out.waits = real(reduction.c);

@@ -18,7 +18,8 @@ struct ConvSpec {
   Layout in = kNchw, out = kNchw;
   bool bias = false, grouped = false, depthwise = false;
   std::int64_t channels_low = 1, channels_high = 40;
-  bool tall = false;  // several lines a thread
+  bool tall = false;            // several lines a thread
+  std::int64_t dilation_w = 0;  // 0: drawn
 };
 
 // The convolution node of a case with random shapes; `x` and the output's shape are for epilogues.
@@ -28,7 +29,7 @@ KernelCase conv(Draw& draw, const ConvSpec& s) {
   std::int64_t channels = draw(s.channels_low, s.channels_high), columns = draw(2, 90);
   if (s.grouped) channels = draw(1, 6), columns = draw(1, 20) * 4;
   if (s.depthwise) groups = draw(2, 9), channels = 1, columns = draw(1, 2);
-  const std::int64_t dh = draw(1, 2), dw = draw(1, 2);
+  const std::int64_t dh = draw(1, 2), dw = s.dilation_w > 0 ? s.dilation_w : draw(1, 2);
   const Ints pad{draw(0, 3), draw(0, 3), draw(0, 3), draw(0, 3)};
   const std::int64_t h =
       s.tall ? draw(72, 90) : std::max(draw(1, 13), (s.kernel_h - 1) * dh + 3 - pad[0] - pad[2]);
@@ -287,9 +288,20 @@ const Family kFamilies[] = {
      }},
     {"direct 3x3 crs depthwise, tall",
      [](Draw& d) {
-       return plain(
-           d,
-           {.algorithm = Algorithm::kDirect, .order = "crs.fma", .depthwise = true, .tall = true});
+       return plain(d, {.algorithm = Algorithm::kDirect,
+                        .order = "crs.fma",
+                        .depthwise = true,
+                        .tall = true,
+                        .dilation_w = 1});
+     }},
+    {"direct 2x3 crs skip muladd, tall, bias, dilated columns",
+     [](Draw& d) {
+       return plain(d, {.algorithm = Algorithm::kDirect,
+                        .order = "crs.skip.muladd+bias.stored",
+                        .kernel_h = 2,
+                        .bias = true,
+                        .channels_high = 4,
+                        .tall = true});
      }},
     {"direct 1x1 crs f64",
      [](Draw& d) {

@@ -30,9 +30,9 @@ class Program {
     std::string out = R"(.version 9.0
 .target sm_90
 .address_size 64
-.visible .entry k(.param .u64 px, .param .u64 py, .param .u32 pn)
+.visible .entry k(.param .u64 px, .param .u64 py, .param .u32 pn, .param .u32 pstep)
 {
- .reg .pred %p<12>;
+ .reg .pred %p<14>;
  .reg .f32 %f<40>;
  .reg .b32 %r<80>;
  .reg .b64 %rd<40>;
@@ -40,6 +40,7 @@ class Program {
  ld.param.u64 %rd1, [px];
  ld.param.u64 %rd2, [py];
  ld.param.u32 %r60, [pn];
+ ld.param.u32 %r70, [pstep];
  mov.u32 %r50, %tid.x;
  mov.u32 %r51, %tid.y;
  mov.u32 %r52, %ntid.x;
@@ -186,17 +187,20 @@ class Program {
 
   // Loads at one index plus what all threads share.
   void window() {
-    const int step = 1 + below(2), taps = 2 + below(4), apart = below(3);
+    const int step = 1 + below(2), outside = below(4), taps = 2 + below(4), apart = below(3);
     // The last tap of the last thread reads the last word; or some lanes are outside.
     const int reach = (taps - 1) * (apart == 2 ? 5 : 1 + apart);
     line("shr.u32 %r68, %r64, 2;");
     line("sub.s32 %r66, %r53, %r68;");
-    switch (below(3)) {
+    switch (below(4)) {
       case 0:
         line(fmt::format("mad.lo.s32 %r66, %r66, {}, {};", step, kWords + step - 1 - reach));
         break;
       case 1:
         line(fmt::format("mad.lo.s32 %r66, %r53, {}, {};", step, -below(40)));
+        break;
+      case 2:  // by an argument
+        line(fmt::format("mad.lo.s32 %r66, %r53, %r70, {};", 20 - below(40)));
         break;
       default:
         line(fmt::format("mad.lo.s32 %r66, %r66, {}, {};", step, kWords + below(20)));
@@ -208,6 +212,17 @@ class Program {
       else
         line(fmt::format("add.s32 %r67, %r66, {};", t * (1 + apart)));
       line(fmt::format("setp.ge.u32 %p10, %r67, {};", kWords));
+      // More conditions, wanted as they are or the other way round.
+      if (outside == 1) {
+        line(fmt::format("setp.lt.s32 %p11, {}, {};", r(), any()));
+        line("or.pred %p10, %p10, %p11;");
+      } else if (outside == 2) {
+        line(fmt::format("setp.{}.u32 %p11, {}, {};", below(2) ? "le" : "eq", r(), any()));
+        line(fmt::format("setp.ne.s32 %p12, {}, {};", r(), any()));
+        line(fmt::format("{}.pred %p12, %p12, {};", below(2) ? "and" : "or",
+                         below(3) ? "%p11" : p()));
+        line("or.pred %p10, %p10, %p12;");
+      }
       line("mul.wide.s32 %rd11, %r67, 4;");
       line("add.s64 %rd12, %rd1, %rd11;");
       const std::string d = f();
@@ -346,23 +361,30 @@ void check_seeds(std::uint32_t first, std::uint32_t last) {
     x[seed % kWords] = std::nanf("");
     x[seed * 7 % kWords] = HUGE_VALF;
     x[seed * 13 % kWords] = 0x1p-140f;
-    std::vector<std::uint32_t> first_result;
+    // What a program saw in one launch need not hold in the next.
+    static constexpr std::int32_t kSteps[] = {1, 2, 1, 0};
+    std::vector<std::uint32_t> first_result[std::size(kSteps)];
     for (const ptx::DecodeOptions& options : all_decode_options()) {
       const auto program = load(text, options);
-      std::vector<std::uint32_t> y(std::size_t{2} * (512 * kOut * 3 + kLines * kLine), 0xABCDEF01u);
-      ptx::DeviceMemory memory;
-      ptx::ArgumentPacker args;
-      args.add(memory.add_readonly(x.data(), x.size() * 4, "x"))
-          .add(memory.add(y.data(), y.size() * 4, "y"))
-          .add(std::int32_t{5});
-      ThreadPool pool(1);
-      const auto ran =
-          ptx::launch(*program, {.grid = {2, 1, 1}, .block = block}, args.bytes(), memory, pool);
-      if (!ran.ok()) FAIL("seed " << seed << ": " << ran.error().render() << text);
-      if (first_result.empty()) first_result = y;
-      if (!same_bits(y, first_result))
-        FAIL("seed " << seed << " differs on path " << ptx::name_of(options.highest_path) << "\n"
-                     << text);
+      for (std::size_t n = 0; n < std::size(kSteps); ++n) {
+        std::vector<std::uint32_t> y(std::size_t{2} * (512 * kOut * 3 + kLines * kLine),
+                                     0xABCDEF01u);
+        ptx::DeviceMemory memory;
+        ptx::ArgumentPacker args;
+        args.add(memory.add_readonly(x.data(), x.size() * 4, "x"))
+            .add(memory.add(y.data(), y.size() * 4, "y"))
+            .add(std::int32_t{5})
+            .add(kSteps[(n + seed) % std::size(kSteps)]);
+        ThreadPool pool(1);
+        const auto ran =
+            ptx::launch(*program, {.grid = {2, 1, 1}, .block = block}, args.bytes(), memory, pool);
+        if (!ran.ok()) FAIL("seed " << seed << ": " << ran.error().render() << text);
+        if (first_result[n].empty()) first_result[n] = y;
+        if (!same_bits(y, first_result[n]))
+          FAIL("seed " << seed << ", launch " << n << " differs on path "
+                       << ptx::name_of(options.highest_path) << "\n"
+                       << text);
+      }
     }
   }
 }
@@ -412,6 +434,40 @@ TEST_CASE("ptx paths: threads of a warp may meet in memory at bar.warp.sync") {
   ld.shared.u32 %r4, [%r9];)";
   std::vector<std::uint64_t> a(64), expected(64);
   for (std::uint32_t i = 0; i < 64; ++i) a[i] = 1000 + i, expected[i] = 1000 + (i ^ 31);
+  CHECK(run_lines(body, false, a) == expected);
+}
+
+TEST_CASE("ptx paths: a thread that has left stands for nobody") {
+  // Lane 0 of the first group leaves in the loop; its index stays where it was.
+  const std::string body = R"(
+  ld.param.u64 %rd7, [pa];
+  mov.u32 %r8, %ctaid.x;
+  add.s32 %r5, %r20, %r8;
+  add.s32 %r8, %r8, 5;
+  mov.u32 %r4, 0;
+  mov.u32 %r9, 0;
+$LOOP:
+  mul.wide.s32 %rd5, %r5, 4;
+  add.s64 %rd6, %rd7, %rd5;
+  ld.global.u32 %r6, [%rd6];
+  ld.global.u32 %r7, [%rd6+4];
+  mad.lo.s32 %r4, %r4, 3, %r6;
+  mad.lo.s32 %r4, %r7, 2, %r4;
+  setp.lt.u32 %p1, %r20, 3;
+  @%p1 ret;
+  add.s32 %r5, %r5, %r8;
+  bar.sync 0;
+  add.s32 %r9, %r9, 1;
+  setp.lt.u32 %p2, %r9, 3;
+  @%p2 bra $LOOP;)";
+  std::vector<std::uint64_t> a(40), expected(40, 0xDEADBEEFDEADBEEFu);
+  auto word = [&](std::uint32_t i) { return i % 2 ? 0u : std::uint32_t(a[i / 2]); };
+  for (std::uint32_t i = 0; i < 40; ++i) a[i] = 1 + i;
+  for (std::uint32_t i = 3; i < 40; ++i) {
+    expected[i] = 0;
+    for (std::uint32_t at = i; at < i + 15; at += 5)
+      expected[i] = expected[i] * 3 + word(at) + word(at + 1) * 2;
+  }
   CHECK(run_lines(body, false, a) == expected);
 }
 
