@@ -34,7 +34,7 @@ class ImplicitGemm {
     const bool crs = order_.walk == ir::Walk::kCrs;
     if (context.kernel.algorithm == ir::Algorithm::kIm2col) {
       form_ = Form::kMatrix;
-    } else if (crs && tile_.k % problem_.taps() == 0 && problem_.taps() <= 25) {
+    } else if (crs && tile_.k % problem_.taps() == 0 && problem_.taps() <= 49) {
       form_ = Form::kTaps;
     } else if (!crs && problem_.channels >= tile_.k && problem_.taps() <= 4096) {
       form_ = Form::kRuns;
@@ -75,13 +75,19 @@ class ImplicitGemm {
     tile_kernel_->load_columns("weights", "column0", vector_, first, steps);
   }
   CudaWriter& w() { return builder_->body(); }
-  // Threads load in groups of a tile's pixels; those left over load none.
-  int pixel_groups() const { return tile_.threads() / tile_.m; }
-  std::string loaders(const std::string& row, const std::string& limit) const {
-    std::string out = limit.empty() ? "" : row + " < " + limit;
-    if (tile_.threads() % tile_.m != 0)
-      out = fmt::format("load_group < {}", pixel_groups()) + (out.empty() ? "" : " && " + out);
-    return out;
+  // Threads that load a row of the x tile: one for each of its pixels and, where threads are no
+  // multiple of them, some that load nothing, so that groups of threads keep together.
+  int row_threads() const {
+    int n = tile_.m;
+    while (tile_.threads() % n != 0) ++n;
+    return n;
+  }
+  int pixel_groups() const { return tile_.threads() / row_threads(); }
+  // The condition of loading row `row` of `limit` ("": of all there are); "" where all threads do.
+  std::string loads(const std::string& row, const std::string& limit) const {
+    const std::string below = limit.empty() ? "" : row + " < " + limit;
+    if (row_threads() == tile_.m) return below;
+    return fmt::format("load_m < {}{}", tile_.m, below.empty() ? "" : " && " + below);
   }
 
   const KernelContext& context_;
@@ -128,7 +134,7 @@ void ImplicitGemm::declare_pixels() {
     w().comment(
         "This thread loads one column of the x tile: one output pixel, whose first tap is (y0, "
         "x0).");
-    w().line(fmt::format("const int load_m = t % {0}, load_group = t / {0};", tile_.m));
+    w().line(fmt::format("const int load_m = t % {0}, load_group = t / {0};", row_threads()));
     w().line("const index_t pixel = m0 + load_m;");
     pixel("pixel", "");
     w().line("const index_t y0 = out_y * stride_h - pad_h, x0 = out_x * stride_w - pad_w;");
@@ -183,9 +189,9 @@ void ImplicitGemm::reduction_by_taps() {
   w().line("#pragma unroll");
   w().open(fmt::format("for (int pass = 0; pass < {}; ++pass)", passes));
   w().line(fmt::format("const int c = load_group + pass * {};", pixel_groups()));
-  const std::string loads =
-      loaders("c", step_channels % pixel_groups() == 0 ? "" : std::to_string(step_channels));
-  if (!loads.empty()) w().open(fmt::format("if ({})", loads));
+  const std::string some =
+      loads("c", step_channels % pixel_groups() == 0 ? "" : std::to_string(step_channels));
+  if (!some.empty()) w().open(fmt::format("if ({})", some));
   w().line("const bool there = channel0 + c < channels;");
   w().line(fmt::format("const index_t at = x_base + {};", conv_->along(1, "(channel0 + c)")));
   w().line("#pragma unroll");
@@ -195,7 +201,7 @@ void ImplicitGemm::reduction_by_taps() {
   w().line(fmt::format(
       "    xs[c * {} + r * {} + s][load_m] = operand(there && inside[r][s] ? {}[at + {}] : 0.0f);",
       taps, kw, x, conv_->tap_offset("r", "s")));
-  if (!loads.empty()) w().close();
+  if (!some.empty()) w().close();
   w().close();
   w().line(fmt::format("const int steps = end - k0 < {0} ? (int)(end - k0) : {0};", tile_.k));
   load_weights("k0", "steps");
@@ -214,7 +220,7 @@ void ImplicitGemm::load_pixels(const std::string& steps,
     w().open(
         fmt::format("for (int pass = 0; pass < {}; ++pass)", ceil_div(tile_.k, pixel_groups())));
     w().line(fmt::format("const int kk = load_group + pass * {};", pixel_groups()));
-    w().open(fmt::format("if ({})", loaders("kk", steps)));
+    w().open(fmt::format("if ({})", loads("kk", steps)));
     prepare("kk");
     w().line(fmt::format("xs[kk][load_m] = operand({} ? {}[{}] : 0.0f);", inside, x, offset));
     w().close();

@@ -188,13 +188,16 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
   if (algorithm == Algorithm::kImplicitGemm) cover_small_images(p, s);
 
   const int threads = (s.block_m / s.thread_m) * (s.block_n / s.thread_n);
-  if (algorithm == Algorithm::kImplicitGemm && order.walk == Walk::kCrs && p.taps <= 25) {
+  const auto fit = [&](std::int64_t positions) {
+    return 4 * positions * (s.block_m + 1 + s.block_n) <= 48 * 1024;
+  };
+  if (algorithm == Algorithm::kImplicitGemm && order.walk == Walk::kCrs && p.taps <= 49 &&
+      fit(p.taps)) {
     // Whole channels, at least 32 positions, each group of threads with as many channels as the
     // others.
     std::int64_t channels = std::max(1, threads / s.block_m);
     while (channels * p.taps < 32) channels *= 2;
-    while (channels > 1 && 4 * channels * p.taps * (s.block_m + 1 + s.block_n) > 48 * 1024)
-      channels /= 2;
+    while (channels > 1 && !fit(channels * p.taps)) channels /= 2;
     s.block_k = static_cast<int>(channels * p.taps);
     return s;
   }

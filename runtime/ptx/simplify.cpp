@@ -217,6 +217,14 @@ void narrow_addresses(Code& code) {
     if (narrow[r]) code.regs[r].kind = RegKind::kW;
 }
 
+// Parameters are read first.
+void insert_behind_parameters(Code& code, const std::vector<Inst>& list) {
+  auto& entry = code.blocks[0].code;
+  const auto at = std::find_if(entry.begin(), entry.end(),
+                               [](const Inst& i) { return i.op != Op::kLoadParam; });
+  entry.insert(at, list.begin(), list.end());
+}
+
 // ---- loop invariants
 // --------------------------------------------------------------------------------------------------
 
@@ -297,6 +305,40 @@ void hoist_invariants(Code& code) {
   }
 }
 
+// What follows from parameters, constants and the block's index alone is the same for all threads
+// wherever it is computed; in a divergent block nobody could see that, so it is computed at the
+// begin of the kernel.
+void compute_shared_first(Code& code) {
+  const Counts counts = count_uses(code);
+  std::vector<char> shared(code.regs.size(), 0);
+  for (Reg r = 0; r < code.regs.size(); ++r) {
+    const RegInfo& info = code.regs[r];
+    shared[r] = info.is_constant || info.is_parameter ||
+                (info.is_special && info.bits < static_cast<std::uint64_t>(Special::kFirstVarying));
+  }
+  std::vector<Inst> first;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Block& b : code.blocks) {
+      std::vector<Inst> kept;
+      for (Inst& i : b.code) {
+        bool moves = is_plain(i.op) && i.guard == kNoReg && i.destinations == 1 &&
+                     counts.writes[i.dst[0]] == 1 && !is_copy(i);
+        for (std::uint8_t s = 0; s < i.sources; ++s) moves = moves && shared[i.src[s]];
+        if (moves) {
+          shared[i.dst[0]] = 1;
+          first.push_back(i);
+          changed = true;
+        } else {
+          kept.push_back(i);
+        }
+      }
+      b.code = std::move(kept);
+    }
+  }
+  insert_behind_parameters(code, first);
+}
+
 // Products of what all threads share are computed once, and what is left is a sum, in which
 // addresses are recognised: a * b + c with uniform a and b, and (v + a) * b + c with uniform a and
 // b where v * b + c is wanted more than once, as in the rows of a tile.
@@ -305,13 +347,8 @@ class UniformProducts {
   explicit UniformProducts(Code& code) : code_(code), counts_(count_uses(code)) {}
 
   void run() {
-    for (std::uint32_t b = 0; b < code_.blocks.size(); ++b)
-      if (!code_.blocks[b].divergent) block(code_.blocks[b]);
-    // Behind the parameters, which come first.
-    auto& entry = code_.blocks[0].code;
-    const auto at = std::find_if(entry.begin(), entry.end(),
-                                 [](const Inst& i) { return i.op != Op::kLoadParam; });
-    entry.insert(at, first_.begin(), first_.end());
+    for (Block& b : code_.blocks) block(b);
+    insert_behind_parameters(code_, first_);
   }
 
  private:
@@ -332,7 +369,10 @@ class UniformProducts {
   bool is_steady(Reg r) const {
     return is_constant(r) || (is_written_once(r) && (defined_.contains(r) || !here_.contains(r)));
   }
-  bool is_fixed(Reg r) const { return code_.regs[r].uniform && is_steady(r); }
+  // In a divergent block only what is computed at the begin of the kernel is uniform.
+  bool is_fixed(Reg r) const {
+    return code_.regs[r].uniform && (divergent_ ? is_constant(r) : is_steady(r));
+  }
 
   // The row that an instruction belongs to, and what it adds to v.
   std::optional<std::pair<Row, Reg>> row_of(const Inst& i) const {
@@ -373,6 +413,7 @@ class UniformProducts {
   }
 
   void block(Block& b) {
+    divergent_ = b.divergent;
     begin();
     here_.clear();
     products_.clear();
@@ -451,6 +492,7 @@ class UniformProducts {
 
   Code& code_;
   const Counts counts_;
+  bool divergent_ = false;  // the block at hand
   std::map<std::pair<Reg, Reg>, Reg> constant_products_, products_;
   std::map<Reg, Sum> sums_;
   std::map<Row, Reg> rows_;
@@ -475,6 +517,7 @@ void simplify(Code& code) {
   propagate_copies(code);
   drop_dead(code);
   hoist_invariants(code);
+  compute_shared_first(code);
 }
 
 }  // namespace driftc::runtime::ptx
