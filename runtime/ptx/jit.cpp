@@ -85,6 +85,14 @@ std::span<const std::uint32_t> Jit::body(const Unit& unit) const { return unit.p
 
 bool Jit::is_region(const Unit& unit) const { return unit.plan->is_region; }
 
+std::vector<std::span<const std::uint8_t>> Jit::machine_code() const {
+  std::vector<std::span<const std::uint8_t>> out;
+  for (const auto& unit : units_)
+    if (unit->code.load(std::memory_order_acquire))
+      out.emplace_back(static_cast<const std::uint8_t*>(unit->memory.data()), unit->memory.bytes());
+  return out;
+}
+
 void Jit::translate(Unit& unit, const Frame& frame, std::uint32_t group) const {
 #if defined(__x86_64__)
   const std::lock_guard lock(mutex_);

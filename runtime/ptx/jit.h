@@ -145,6 +145,8 @@ class Jit {
   // The instructions of a unit, for interpretation.
   std::span<const std::uint32_t> body(const Unit& unit) const;
   bool is_region(const Unit& unit) const;
+  // Of the units translated so far; for looking at it.
+  std::vector<std::span<const std::uint8_t>> machine_code() const;
 
  private:
   Jit(const BoundProgram& bound, Path path);

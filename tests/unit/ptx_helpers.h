@@ -39,6 +39,11 @@ inline std::vector<ptx::DecodeOptions> all_decode_options() {
           {.convert_branches = false, .fuse_regions = false, .scalar_uniform = false},
           {.convert_branches = false},
           {.fuse_regions = false},
+          {.convert_branches = false,
+           .fuse_regions = false,
+           .scalar_uniform = false,
+           .highest_path = ptx::Path::kAvx2},
+          {.fuse_regions = false, .highest_path = ptx::Path::kAvx2},
           {.highest_path = ptx::Path::kAvx2},
           {}};
 }

@@ -10,7 +10,9 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/ptx/jit.h"
 #include "tests/unit/ptx_helpers.h"
+#include "tests/unit/x86_code.h"
 
 using namespace ptx_test;
 
@@ -349,7 +351,21 @@ std::string with_threads(std::string text, std::uint32_t threads) {
   return text.insert(text.find(mark), fmt::format(" mov.u32 %r64, {};\n", 4 * threads));
 }
 
+// On a machine without AVX-512, one instruction of it would end the process.
+std::size_t check_avx2_only(const ptx::Program& program,
+                            const std::array<std::uint32_t, 3>& block) {
+  std::size_t instructions = 0;
+  const auto prepared = program.prepare(block, ptx::Path::kAvx2);
+  if (!prepared->jit) return 0;
+  for (const auto& code : prepared->jit->machine_code()) {
+    const std::string found = driftc::test::beyond_avx2(code, instructions);
+    if (!found.empty()) FAIL("machine code for AVX2 has " << found);
+  }
+  return instructions;
+}
+
 void check_seeds(std::uint32_t first, std::uint32_t last) {
+  std::size_t instructions = 0;
   static constexpr std::array<std::uint32_t, 3> kBlocks[] = {
       {16, 4, 1}, {40, 1, 1}, {8, 8, 1}, {128, 1, 1}, {7, 5, 1}};
   for (std::uint32_t seed = first; seed < last; ++seed) {
@@ -385,8 +401,11 @@ void check_seeds(std::uint32_t first, std::uint32_t last) {
                        << ptx::name_of(options.highest_path) << "\n"
                        << text);
       }
+      if (std::min(ptx::best_path(), options.highest_path) == ptx::Path::kAvx2)
+        instructions += check_avx2_only(*program, block);
     }
   }
+  CHECK((instructions > 0) == (ptx::best_path() >= ptx::Path::kAvx2));
 }
 
 }  // namespace
@@ -394,6 +413,19 @@ void check_seeds(std::uint32_t first, std::uint32_t last) {
 TEST_CASE("ptx paths: machine code equals the interpreter on random programs") {
   check_seeds(1, 120);
   check_seeds(2485, 2486);  // once wrong: a look of the fast form, asked for after the general one
+}
+
+TEST_CASE("ptx paths: an instruction of AVX-512 would be found in machine code") {
+  std::size_t instructions = 0;
+  // xor eax, eax; vpaddd ymm1, ymm2, ymm3; jnz over the next one; ret
+  const std::vector<std::uint8_t> good = {0x31, 0xC0, 0xC5, 0xED, 0xFE,
+                                          0xCB, 0x75, 0x01, 0xC3, 0xC3};
+  CHECK(driftc::test::beyond_avx2(good, instructions) == "");
+  CHECK(instructions == 5);
+  // vaddps ymm17, ymm2, ymm3 behind a branch; the 0x62 in front is a number
+  const std::vector<std::uint8_t> bad = {0xB8, 0x62, 0,    0,    0,    0xEB, 0x01, 0x62,
+                                         0x62, 0xE1, 0x6C, 0x28, 0x58, 0xCB, 0xC3};
+  CHECK(driftc::test::beyond_avx2(bad, instructions) == "an EVEX prefix (AVX-512) at byte 8");
 }
 
 TEST_CASE("ptx paths: a fault is reported the same way by every path") {
