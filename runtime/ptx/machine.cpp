@@ -26,7 +26,18 @@ namespace {
 
 constexpr std::uint32_t kMaxSharedBytes = 227 * 1024;
 
+// 16 lanes a group; groups that a block does not have are empty. Read four groups at a time.
 using LaneMask = std::array<std::uint16_t, kMaxGroups>;
+constexpr std::uint32_t kGroupsPerWord = 4;
+static_assert(kMaxGroups % kGroupsPerWord == 0);
+std::uint64_t word_at(const std::uint16_t* masks, std::uint32_t word) {
+  std::uint64_t out;
+  std::memcpy(&out, masks + word * kGroupsPerWord, sizeof out);
+  return out;
+}
+void set_word(LaneMask& m, std::uint32_t word, std::uint64_t bits) {
+  std::memcpy(m.data() + word * kGroupsPerWord, &bits, sizeof bits);
+}
 
 struct AlignedFree {
   void operator()(std::byte* p) const { std::free(p); }
@@ -62,6 +73,7 @@ class Worker {
     f_.params = params.data();
     f_.groups = bound.groups;
     f_.lanes = bound.lanes;
+    words_ = (bound.groups + kGroupsPerWord - 1) / kGroupsPerWord;
     f_.memory = &memory;
     f_.constants = &constants;
     f_.region_scratch = region_scratch_.get();
@@ -125,8 +137,8 @@ class Worker {
 
   // ---- masks
   bool empty(const LaneMask& m) const {
-    for (std::uint32_t g = 0; g < f_.groups; ++g)
-      if (m[g]) return false;
+    for (std::uint32_t n = 0; n < words_; ++n)
+      if (word_at(m.data(), n)) return false;
     return true;
   }
   std::uint32_t first_lane(const LaneMask& m) const {
@@ -148,11 +160,12 @@ class Worker {
   }
   void retire(const LaneMask& m) {
     masks_changed_ = true;
-    for (Entry& e : stack_)
-      for (std::uint32_t g = 0; g < f_.groups; ++g)
-        e.mask[g] = static_cast<std::uint16_t>(e.mask[g] & ~m[g]);
-    for (std::uint32_t g = 0; g < f_.groups; ++g)
-      alive_[g] = static_cast<std::uint16_t>(alive_[g] & ~m[g]);
+    auto leave = [&](LaneMask& from) {
+      for (std::uint32_t n = 0; n < words_; ++n)
+        set_word(from, n, word_at(from.data(), n) & ~word_at(m.data(), n));
+    };
+    for (Entry& e : stack_) leave(e.mask);
+    leave(alive_);
   }
 
   // ---- execution
@@ -360,14 +373,17 @@ class Worker {
       return;
     }
     LaneMask &taken = taken_, &fall = fall_;
-    std::uint32_t any_taken = 0, any_fall = 0;
-    const std::uint32_t flip = block.condition_negated ? 0xFFFF : 0;
-    for (std::uint32_t g = 0; g < f_.groups; ++g) {
-      const std::uint32_t c = condition[bound.condition.mask & g] ^ flip, m = top.mask[g];
+    std::uint64_t any_taken = 0, any_fall = 0;
+    const std::uint64_t flip = block.condition_negated ? ~std::uint64_t{0} : 0;
+    const bool shared = bound.condition.mask == 0;  // one element for all groups
+    const std::uint64_t all = shared ? condition[0] * 0x0001000100010001u : 0;
+    for (std::uint32_t n = 0; n < words_; ++n) {
+      const std::uint64_t c = (shared ? all : word_at(condition, n)) ^ flip,
+                          m = word_at(top.mask.data(), n);
       any_taken |= m & c;
       any_fall |= m & ~c;
-      taken[g] = static_cast<std::uint16_t>(m & c);
-      fall[g] = static_cast<std::uint16_t>(m & ~c);
+      set_word(taken, n, m & c);
+      set_word(fall, n, m & ~c);
     }
     if (!any_taken) {
       top.pc = block.next;
@@ -415,6 +431,7 @@ class Worker {
   LaneMask taken_{}, fall_{};  // of the branch at hand
   std::vector<Entry> stack_;
   std::uint32_t first_ = 0, last_ = 0;
+  std::uint32_t words_ = 0;  // of a mask, that groups of the block are in
   bool partial_ = false;
   bool masks_changed_ = true;  // since activate()
 };

@@ -1,7 +1,6 @@
 #include "runtime/study/cost.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "ir/kernel.h"
 #include "ir/winograd.h"
@@ -13,15 +12,13 @@ namespace driftc::runtime::study {
 namespace {
 
 struct KernelWork {
-  double products = 0, transforms = 0, blocks = 1;
+  double products = 0, transforms = 0;
 };
 
 KernelWork kernel_work(const ir::Kernel& kernel, const passes::GemmExtent& e) {
   const auto m = static_cast<double>(e.m), n = static_cast<double>(e.n),
              k = static_cast<double>(e.k), batches = static_cast<double>(e.batches);
-  KernelWork out{m * n * k * batches, 0, 1};
-  const ir::Schedule& s = kernel.schedule;
-  double rows = m, places = 1;
+  KernelWork out{m * n * k * batches, 0};
   if (const int tile = ir::winograd_tile(kernel.algorithm); tile != 0) {
     const ir::WinogradMatrices& wm = ir::winograd_matrices(tile);
     const ir::Node& conv = *ir::reduction_node(kernel.body);
@@ -29,21 +26,10 @@ KernelWork kernel_work(const ir::Kernel& kernel, const passes::GemmExtent& e) {
     const double tiles =
         static_cast<double>(y[0] * ((y[2] + tile - 1) / tile) * ((y[3] + tile - 1) / tile));
     const double channels = k / 9;
-    places = wm.n() * wm.n();
-    rows = tiles;
-    out.products = places * tiles * n * channels * batches;
+    out.products = static_cast<double>(wm.n() * wm.n()) * tiles * n * channels * batches;
     out.transforms = batches * (n * channels * sandwich_instructions(wm.g) +
                                 tiles * channels * sandwich_instructions(wm.bt) +
                                 tiles * n * sandwich_instructions(wm.at));
-    const bool fused = kernel.algorithm == ir::Algorithm::kWinograd2Fused ||
-                       kernel.algorithm == ir::Algorithm::kWinograd4Fused;
-    if (fused) places = 1;
-  }
-  if (s.block_m > 0) {
-    out.blocks = std::ceil(rows / s.block_m) * std::ceil(n / s.block_n) * places * batches *
-                 kernel.contract.order->split;
-  } else {
-    out.blocks = std::ceil(m * n * batches / 256);  // one thread per element
   }
   return out;
 }
@@ -52,7 +38,7 @@ double ratio(double with, double without) { return without > 0 ? with / without 
 
 }  // namespace
 
-Work work_of(const ir::Graph& compiled, int sm_count) {
+Work work_of(const ir::Graph& compiled) {
   Work work;
   for (const ir::Node& node : compiled.nodes()) {
     if (node.op != ir::Op::kKernel) continue;
@@ -66,11 +52,9 @@ Work work_of(const ir::Graph& compiled, int sm_count) {
     }
     const KernelWork k = kernel_work(kernel, *extent);
     const ir::Arith arith = kernel.contract.order->arith;
-    const double sums = k.products * instructions_per_product(arith),
-                 operations = sums + k.transforms;
-    work.operations += operations;
+    const double sums = k.products * instructions_per_product(arith);
+    work.operations += sums + k.transforms;
     if (arith == ir::Arith::kF64 || kernel.contract.acc == ir::Precision::kF64) work.f64 += sums;
-    if (k.blocks > 0) work.time += std::ceil(k.blocks / sm_count) * operations / k.blocks;
   }
   return work;
 }
@@ -129,14 +113,15 @@ Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
       off("batch-invariant").selection.options.set("choose-tiling.batch-invariant", "off");
   }
   if (without.empty()) return costs;
-  const Work with = work_of(compiled, settings.device.sm_count);
+  const Work with = work_of(compiled);
+  const double seconds = estimated_seconds(compiled, settings.device).seconds;
   for (const auto& [name, other] : without) {
     DRIFTC_TRY(graph, compile(source, other, services));
-    const Work base = work_of(graph.graph, settings.device.sm_count);
+    const Work base = work_of(graph.graph);
     MitigationCost cost;
     cost.name = name;
     cost.operations = ratio(with.operations, base.operations);
-    cost.time = ratio(with.time, base.time);
+    cost.time = ratio(seconds, estimated_seconds(graph.graph, settings.device).seconds);
     cost.f64 = ratio(with.f64, with.operations > 0 ? with.operations : 1);
     if (with.operations == 0) cost.f64 = 0;
     double all = 0;

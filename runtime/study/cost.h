@@ -1,5 +1,6 @@
 // What a mitigation costs, from a model: the graph compiled with it and without it, operations
-// counted and blocks spread over the device's SMs. Every figure is an estimate and is labelled so.
+// counted and the time of all kernels on the device estimated (roofline.h). Every figure is
+// labelled as an estimate.
 #pragma once
 
 #include <optional>
@@ -14,13 +15,13 @@ namespace driftc::runtime::study {
 struct Work {
   double operations = 0;   // f32 instructions of sums and transforms; an fma is one
   double f64 = 0;          // of them, those in f64
-  double time = 0;         // sum over kernels of waves over the SMs x operations of a block
   double interpreted = 0;  // multiply-adds that run in the interpreter
 };
-Work work_of(const ir::Graph& compiled, int sm_count);
+Work work_of(const ir::Graph& compiled);
 
 // One entry per mitigation that the settings have on: match-order, fallback, a node in f64,
-// accumulate=kahan|f64, batch-invariant. `compiled`: the source as the settings compile it. No kernel is compiled.
+// accumulate=kahan|f64, batch-invariant. `compiled`: the source as the settings compile it. No
+// kernel is compiled.
 Result<std::vector<MitigationCost>> mitigation_costs(const ir::Graph& source,
                                                      const ir::Graph& compiled,
                                                      const PairSettings& settings,

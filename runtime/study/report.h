@@ -114,7 +114,7 @@ struct KnobAudit {
 struct MitigationCost {
   std::string name;        // match-order, fallback, accumulate=kahan, ...
   double operations = 1;   // of compiled sums and transforms: with / without
-  double time = 1;         // of the same, blocks spread over the SMs: with / without
+  double time = 1;         // of the compiled kernels on the device: with / without
   double f64 = 0;          // share of the operations that are in f64
   double interpreted = 0;  // share of all multiply-adds that run in the interpreter
 };

@@ -256,9 +256,12 @@ graph @g(%x: f32[{0},512,7,7]) {{
   };
   CHECK(sample(1, false) != sample(8, false));
   const std::vector<float> alone = sample(1, true);
-  CHECK(time == 16);  // 8 blocks on 132 SMs instead of 128
+  // 8 blocks on 132 SMs instead of 128 with a sixteenth of the sum each; the launch costs the same.
+  const double lost = time;
+  CHECK(lost > 4);
+  CHECK(lost < 16);
   CHECK(alone == sample(8, true));
-  CHECK(time < 16);  // the larger batch loses less
+  CHECK(time < lost / 2);  // the larger batch fills more of the device
 }
 
 TEST_CASE("schedules: atomics change, ordered slices do not; --deterministic refuses the former") {
