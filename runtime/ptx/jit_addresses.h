@@ -34,7 +34,7 @@ struct AccessPlan {
   std::int64_t offset = 0;
   int count = 1, log_count = 0;
   bool guarded = false, negated = false;
-  int mask = -1;        // register of the guard, where predicates are vectors
+  int mask = -1;        // mask register of its lanes; where predicates are vectors, of its guard
   bool packed = false;  // vectors in the order of memory, not one per element
   int data[4] = {};     // vector registers
   int root_register = -1;

@@ -9,9 +9,9 @@
 
 namespace driftc::runtime::ptx::avx512 {
 
-class Arithmetic : public Accesses {
+class Arithmetic : public Moves {
  public:
-  using Accesses::Accesses;
+  using Moves::Moves;
 
  protected:
   void canonicalize(const LocalInst& i, const Zmm& d) {

@@ -10,13 +10,11 @@ class Families : public Looks {
   using Looks::Looks;
 
  protected:
-  // rcx = the family's address for lanes two apart: their elements are in two vectors.
-  void load_apart(const Family& f, const Access& a) {
-    const Access direct = member(f, a);
-    vmovups(zmm29, memory_at(direct, 0));
-    vpermt2d(zmm29, zmm27, memory_at(direct, 64));
+  void load_apart(const AccessPlan& a) override {
+    vmovups(zmm29, memory_at(a, 0));
+    vpermt2d(zmm29, zmm27, memory_at(a, 64));
     if (a.guarded)
-      vmovdqa32(Zmm(a.data[0]) | a.lanes, zmm29);
+      vmovdqa32(Zmm(a.data[0]) | lanes(a), zmm29);
     else
       vmovdqa32(Zmm(a.data[0]), zmm29);
   }
@@ -24,12 +22,12 @@ class Families : public Looks {
   // Also: zmm30 = the lanes less their steps, zmm29 = the first active one of them.
   void first_of(int root_register, int log_step) override {
     if (v_.uniform || (fast_ && log_step == 0)) return vmovd(eax, Xbyak::Xmm(root_register));
-    Zmm lanes(root_register);
+    Zmm all(root_register);
     if (log_step > 0) {
-      vpsubd(zmm30, lanes, ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
-      lanes = zmm30;
+      vpsubd(zmm30, all, ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
+      all = zmm30;
     }
-    vpcompressd(zmm29 | k1 | T_z, lanes);
+    vpcompressd(zmm29 | k1 | T_z, all);
     vmovd(eax, Xbyak::Xmm(29));
   }
   void two_apart(int root_register, const Label& otherwise) override {

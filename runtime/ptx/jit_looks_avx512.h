@@ -69,7 +69,7 @@ class Looks : public ScatteredAccesses {
     return n;
   }
   // The same for 64-bit addresses.
-  int look_wide(const Access& a) {
+  int look_wide(const AccessPlan& a) override {
     const int log_step = 2 + a.log_count;
     for (std::size_t n = 0; n < looked_.size(); ++n)
       if (looked_[n].first == a.wide_root && looked_[n].second == log_step)

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/ptx/jit_divisors.h"
+#include "runtime/ptx/jit_accesses.h"
 #include "runtime/ptx/jit_slow.h"
 
 namespace driftc::runtime::ptx::avx512 {
@@ -26,13 +26,14 @@ inline constexpr int kVectors = 27;   // zmm0..zmm26 hold values, zmm27 picks ev
 inline constexpr int kFirstMask = 2;  // k2..k6 hold predicates, k1 the active lanes
 inline constexpr int kMasks = 5;      // k7 is a temporary
 
+using segment::AccessPlan;
 using segment::kPointers;
 
-class Registers : public segment::Divisors {
+class Registers : public segment::Accesses {
  public:
   Registers(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
             std::vector<JitAccess>& accesses, std::uint8_t* buffer)
-      : Divisors(bound, std::move(values), first_access, accesses,
+      : Accesses(bound, std::move(values), first_access, accesses,
                  {segment::RegisterPool{0, kVectors, static_cast<int>(JitContext::kSpills)},
                   segment::RegisterPool{kFirstMask, kMasks,
                                         static_cast<int>(JitContext::kPredicateSpills)}},

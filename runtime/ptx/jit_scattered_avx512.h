@@ -13,21 +13,18 @@ class ScatteredAccesses : public Registers {
   using Registers::Registers;
 
  protected:
-  struct Access : segment::AccessPlan {
-    Opmask lanes{1};  // that make the access
-  };
-
-  Access describe(const LocalInst& i, std::uint32_t id) const { return {plan_access(i, id)}; }
+  // The mask register of the lanes that make an access.
+  static Opmask lanes(const AccessPlan& a) { return Opmask(a.mask); }
 
   // ecx = first active lane, rax = its address.
-  void first_wide(const Access& a) {
+  void first_wide(const AccessPlan& a) {
     vmovups(ptr[rbp + CONTEXT(slow_address)], Zmm(a.low));
     vmovups(ptr[rbp + CONTEXT(slow_address) + 64], Zmm(a.high));
     bsf(ecx, r10d);
     mov(rax, ptr[rbp + rcx * 8 + CONTEXT(slow_address)]);
   }
   // ecx = lanes whose address equals the expected one.
-  void equal_wide(const Access& a, const Zmm& low, const Zmm& high) {
+  void equal_wide(const AccessPlan& a, const Zmm& low, const Zmm& high) {
     vpcmpeqq(k7, low, Zmm(a.low));
     kmovw(ecx, k7);
     vpcmpeqq(k7, high, Zmm(a.high));
@@ -35,19 +32,19 @@ class ScatteredAccesses : public Registers {
     shl(edx, 8);
     or_(ecx, edx);
   }
-  void broadcast(const Access& a) {
+  void broadcast(const AccessPlan& a) override {
     for (int e = 0; e < a.count; ++e) {
       if (a.guarded)
-        vbroadcastss(Zmm(a.data[e]) | a.lanes, memory_at(a, 4 * e));
+        vbroadcastss(Zmm(a.data[e]) | lanes(a), memory_at(a, 4 * e));
       else
         vbroadcastss(Zmm(a.data[e]), memory_at(a, 4 * e));
     }
   }
   // Lanes that are not in line, or not in the buffer seen last.
-  void scattered(const Access& a, const Label& back) {
+  void scattered(const AccessPlan& a, const Label& back) override {
     Label slow, gather;
     if (a.guarded) {
-      kmovw(r8d, a.lanes);
+      kmovw(r8d, lanes(a));
       test(r8d, r8d);
       jz(back, T_NEAR);
     } else {
@@ -79,14 +76,14 @@ class ScatteredAccesses : public Registers {
       } else {
         vmovdqa32(zmm29, zmm31);
       }
-      vpcmpud(k7 | a.lanes, zmm29, ptr_b[rbp + CONTEXT(shared_bytes_places) + 4 * a.log_count], 1);
+      vpcmpud(k7 | lanes(a), zmm29, ptr_b[rbp + CONTEXT(shared_bytes_places) + 4 * a.log_count], 1);
       kmovw(edx, k7);
       cmp(edx, r8d);
       jne(slow, T_NEAR);
       aligned_lanes(a, (4 << a.log_count) - 1, slow);
     } else if (a.shift == 2 && a.root != kNoValue) {
       xor_(eax, eax);
-      Access base = a;
+      AccessPlan base = a;
       base.addends.clear();
       base.constant = 0;
       extended(base);
@@ -100,7 +97,7 @@ class ScatteredAccesses : public Registers {
       jae(slow, T_NEAR);
       vpbroadcastd(zmm30, ecx);
       vpaddd(zmm29, zmm31, zmm30);
-      vpcmpud(k7 | a.lanes, zmm29,
+      vpcmpud(k7 | lanes(a), zmm29,
               ptr_b[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, elements))], 1);
       kmovw(edx, k7);
       cmp(edx, r8d);
@@ -112,7 +109,7 @@ class ScatteredAccesses : public Registers {
     }
     if (a.shared || (a.shift == 2 && a.root != kNoValue)) {
       for (int e = 0; e < a.count; ++e) {
-        kmovw(k7, a.lanes);
+        kmovw(k7, lanes(a));
         const auto at = a.shared ? ptr[r13 + zmm29 + 4 * e] : ptr[rcx + zmm29 * 4 + 4 * e];
         if (a.store)
           vpscatterdd(at | k7, Zmm(a.data[e]));
@@ -123,7 +120,7 @@ class ScatteredAccesses : public Registers {
     }
     L(slow);
     xor_(eax, eax);
-    Access base = a;
+    AccessPlan base = a;
     base.addends.clear();
     base.constant = 0;
     extended(base);
@@ -131,7 +128,7 @@ class ScatteredAccesses : public Registers {
     vmovups(ptr[rbp + CONTEXT(slow_index)], zmm31);
     call_slow(a, back);
   }
-  void scattered_wide(const Access& a, const Label& back) {
+  void scattered_wide(const AccessPlan& a, const Label& back) {
     Label slow, gather;
     if (!a.store) {
       first_wide(a);
@@ -169,7 +166,7 @@ class ScatteredAccesses : public Registers {
     aligned_lanes(a, (4 << a.log_count) - 1, slow);
     mov(rcx, ptr[rbp + cache_at(a) + static_cast<int>(offsetof(JitCache, begin))]);
     for (int e = 0; e < a.count; ++e) {
-      kmovw(k7, a.lanes);
+      kmovw(k7, lanes(a));
       const auto at = ptr[rcx + zmm29 + 4 * e];
       if (a.store)
         vpscatterdd(at | k7, Zmm(a.data[e]));
@@ -183,7 +180,7 @@ class ScatteredAccesses : public Registers {
     call_slow(a, back);
   }
   // zmm31 = the lanes' 32-bit indices.
-  void index_vector(const Access& a) {
+  void index_vector(const AccessPlan& a) {
     if (a.root != kNoValue)
       vmovdqa32(zmm31, Zmm(a.root_register));
     else
@@ -195,18 +192,18 @@ class ScatteredAccesses : public Registers {
       vpaddd(zmm31, zmm31, zmm30);
     }
   }
-  void aligned_lanes(const Access& a, int bits, const Label& slow) {
+  void aligned_lanes(const AccessPlan& a, int bits, const Label& slow) {
     if (bits == 0) return;
     mov(eax, bits);
     vpbroadcastd(zmm30, eax);
-    vptestmd(k7 | a.lanes, zmm29, zmm30);
+    vptestmd(k7 | lanes(a), zmm29, zmm30);
     kortestw(k7, k7);
     jnz(slow, T_NEAR);
   }
-  void call_slow(const Access& a, const Label& back) {
+  void call_slow(const AccessPlan& a, const Label& back) {
     slow_used_ = true;
     if (a.guarded) {
-      kmovw(eax, a.lanes);
+      kmovw(eax, lanes(a));
       mov(ptr[rbp + CONTEXT(slow_mask)], rax);
     } else {
       mov(ptr[rbp + CONTEXT(slow_mask)], r10);
@@ -221,7 +218,7 @@ class ScatteredAccesses : public Registers {
       for (int e = 0; e < a.count; ++e) {
         const auto from = ptr[rbp + CONTEXT(slow_value) + 64 * e];
         if (a.guarded)
-          vmovups(Zmm(a.data[e]) | a.lanes, from);
+          vmovups(Zmm(a.data[e]) | lanes(a), from);
         else
           vmovups(Zmm(a.data[e]), from);
       }
