@@ -107,6 +107,15 @@ class Addresses : public Allocation {
     return at == flag_of_.end() ? root : at->second;
   }
 
+  // eax = the first word of a slot, which may have been put there just now.
+  void first_word(int slot) {
+    if (slot != slot_in_eax_ || getSize() != eax_written_at_) mov(eax, dword[rbp + slot_at(slot)]);
+  }
+  void in_eax(int slot) {
+    slot_in_eax_ = slot;
+    eax_written_at_ = getSize();
+  }
+
   // ---- addresses
   // eax = index of lane 0 with what is added to its root.
   void add_terms(const AccessPlan& a) {
@@ -141,7 +150,7 @@ class Addresses : public Allocation {
       mov(rcx, first_at(root));
       if (a.offset) add(rcx, static_cast<int>(a.offset));
     } else {
-      mov(eax, dword[rbp + slot_at(root)]);
+      first_word(root);
       add_terms(a);
       if (!a.shared) {
         // The index of the last lane must not wrap, or it would be extended to something else.
@@ -177,6 +186,8 @@ class Addresses : public Allocation {
   }
 
   const int lanes_;
+  int slot_in_eax_ = -1;                         // by the code up to
+  std::size_t eax_written_at_ = 0;               // here
   std::vector<std::pair<ValueId, int>> looked_;  // by slot
   std::map<int, int> flag_of_;  // root -> the root whose flag it shares, -1: in line by proof
 

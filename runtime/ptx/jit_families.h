@@ -169,7 +169,7 @@ class Families : public Addresses {
       if (splat)
         first_of(a.root_register, 0);
       else
-        mov(eax, dword[rbp + slot_at(f.look)]);
+        first_word(f.look);
       const int looked = splat ? -1 : flag_slot(f.look);
       if (looked >= 0) {
         cmp(qword[rbp + (slot_at(looked) + 8)], 0);
@@ -233,12 +233,12 @@ class Families : public Addresses {
     if (known) {
       first_of(a.root_register, 0);
     } else {
+      first_word(f.look);
       const int looked = flag_slot(f.look);
       if (looked >= 0) {
         cmp(qword[rbp + (slot_at(looked) + 8)], 0);
         jne(otherwise, T_NEAR);
       }
-      mov(eax, dword[rbp + slot_at(f.look)]);
     }
     address(f, a, splat, f.apart ? 4 * lanes_ : 0, otherwise);
     if (f.pointer >= 0)
@@ -296,7 +296,8 @@ class Families : public Addresses {
     base.offset = 0;
     extended(base);
     const auto limit = splat ? offsetof(JitCache, single) : offsetof(JitCache, window);
-    for (int end = 0; end < 2; ++end) {
+    const bool one_place = one_row && more == 0 && f.rows[0].low == f.rows[0].high;
+    for (int end = one_place ? 1 : 0; end < 2; ++end) {
       if (one_row) {
         lea(rdx, ptr[rcx + static_cast<int>(end ? f.rows[0].high + more : f.rows[0].low)]);
       } else {

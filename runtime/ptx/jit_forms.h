@@ -75,12 +75,13 @@ class Forms : public Ahead {
   // A unit's code for groups whose accesses all are as when it was translated: the proof of a
   // family goes to the general form when it fails, which begins the group again. That is possible
   // as long as the group has stored nothing, or only what it does not read: that is stored again.
-  // A family of one costs as much in either form, unless its lanes are two apart.
+  // One access for itself costs about as much in either form, unless its lanes are two apart.
   bool wants_fast_form() {
     if (v_.uniform) return false;
     rereads_shared_ = std::any_of(v_.insts.begin(), v_.insts.end(), [](const LocalInst& i) {
       return i.inst->op == Op::kLoad && i.inst->memory.space == Space::kShared;
     });
+    if (families_.size() > 1) return true;
     return std::any_of(families_.begin(), families_.end(), [&](const Family& f) {
       const Shape guess = value(f.root).guess;
       return f.members > 1 || (guess.is_linear() && guess.step == 2 && !f.store);

@@ -31,12 +31,14 @@ class Looks : public ScatteredAccesses {
     looked_.emplace_back(v, log_step);
     const int at = CONTEXT(roots) + n * static_cast<int>(sizeof(JitContext::Root));
     if (fast_) {  // lane 0 is active
-      vmovd(dword[rbp + at], Xbyak::Xmm(vec(v).getIdx()));
+      vmovd(eax, Xbyak::Xmm(vec(v).getIdx()));
     } else {
       vpsubd(zmm30, vec(v), ptr[rbp + CONTEXT(lanes) + 64 * log_step]);
       vpcompressd(zmm29 | k1 | T_z, zmm30);
-      vmovd(dword[rbp + at], Xbyak::Xmm(29));
+      vmovd(eax, Xbyak::Xmm(29));
     }
+    mov(dword[rbp + at], eax);
+    in_eax(n);
     flag_of_[n] = pattern;
     return n;
   }

@@ -294,6 +294,11 @@ class RegionCode : public Xbyak::CodeGenerator {
       case BaseForm::kPattern:
         break;
     }
+    // Eight or four values over and over, where as many threads lie in x.
+    if (avx512_ && repeats(s, 8))
+      return vbroadcastf32x8(Zmm(into.getIdx()), ptr[pointer_register(half, o.base) + at]);
+    if (avx512_ && repeats(s, 4))
+      return vbroadcastf32x4(Zmm(into.getIdx()), ptr[pointer_register(half, o.base) + at]);
     // Shared memory is followed by 64 spare bytes, so a whole window may be read.
     const bool window = avx512_ && s.high - s.low <= 60 &&
                         std::all_of(s.relative.begin(), s.relative.end(),
@@ -316,6 +321,11 @@ class RegionCode : public Xbyak::CodeGenerator {
       vpcmpeqd(Ymm(15), Ymm(15), Ymm(15));
       vgatherdps(Ymm(into.getIdx()), ptr[p + Ymm(14) + at], Ymm(15));
     }
+  }
+  static bool repeats(const Seen& s, std::int32_t count) {
+    for (std::size_t j = 0; j < s.relative.size(); ++j)
+      if (s.relative[j] != 4 * (static_cast<std::int32_t>(j) % count)) return false;
+    return true;
   }
   int pattern_register(std::vector<std::uint32_t> lanes) {
     constexpr int kFirst = 23, kCount = 4;  // zmm23..zmm26

@@ -131,6 +131,9 @@ class Worker {
 
  private:
   struct Entry {
+    Entry() = default;
+    Entry(std::uint32_t at, std::uint32_t until, const LaneMask& m)
+        : pc(at), join(until), mask(m) {}
     std::uint32_t pc = 0, join = 0;
     LaneMask mask{};
   };
@@ -262,6 +265,7 @@ class Worker {
   // In lockstep a barrier that all living threads reach is nothing; one that some miss would hang
   // or race.
   void barrier(const BoundInst& in) {
+    if (!partial_ && first_ == 0 && last_ == f_.groups) return;  // all threads are here
     for (std::uint32_t g = 0; g < f_.groups; ++g) {
       std::uint32_t missing = alive_[g] & ~std::uint32_t{f_.active[g]};
       if (!missing) continue;
@@ -410,8 +414,8 @@ class Worker {
       stack_.pop_back();  // the entry below waits there for these lanes already
     else
       top.pc = join;
-    if (block.target != join) stack_.push_back({block.target, join, taken});
-    if (block.next != join) stack_.push_back({block.next, join, fall});
+    if (block.target != join) stack_.emplace_back(block.target, join, taken);
+    if (block.next != join) stack_.emplace_back(block.next, join, fall);
   }
 
   const BoundProgram& bound_;
