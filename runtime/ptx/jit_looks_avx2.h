@@ -39,12 +39,14 @@ class Looks : public Registers {
     const int n = take_slot(v, log_step);
     if (n < 0) return -1;
     if (fast_) {  // lane 0 is active
-      vmovd(dword[rbp + slot_at(n)], Xmm(vec(v).getIdx()));
+      vmovd(eax, Xmm(vec(v).getIdx()));
     } else {
       vpsubd(ymm13, vec(v), lane_steps(log_step));
       broadcast_first(ymm14, ymm13);
-      vmovd(dword[rbp + slot_at(n)], xmm14);
+      vmovd(eax, xmm14);
     }
+    mov(dword[rbp + slot_at(n)], eax);
+    in_eax(n);
     flag_of_[n] = pattern;
     return n;
   }

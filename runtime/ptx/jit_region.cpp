@@ -151,20 +151,21 @@ class RegionCode : public Xbyak::CodeGenerator {
       return a.form == b.form && a.relative == b.relative;
     });
   }
-  // Both halves of a group have the same value in all lanes.
+  // Both halves of a group have the same values.
   bool is_shared(const BoundRegion::Base& b, const Frame& frame, std::uint32_t group) const {
     if (b.place.mask == 0) return true;
     if (!b.is_address) return false;
     const auto* a =
         reinterpret_cast<const std::uint32_t*>(frame.regs + b.place.offset) + group * kGroupLanes;
-    return std::all_of(a, a + kGroupLanes, [&](std::uint32_t x) { return x == a[0]; });
+    return std::equal(a, a + lanes_, a + lanes_);
   }
   // Every tile has a side that both halves see alike: then they are one tile with the other side
   // twice as long, which needs fewer registers for multiplicands than two.
   bool can_join(const Frame& frame, std::uint32_t group) {
     for (const BoundRegion::Base& b : region_.bases) shared_.push_back(is_shared(b, frame, group));
-    const bool patterns = std::any_of(seen_.begin(), seen_.end(),
-                                      [](const Seen& s) { return s.form == BaseForm::kPattern; });
+    const bool patterns = std::any_of(seen_.begin(), seen_.end(), [](const Seen& s) {
+      return s.form == BaseForm::kPattern && !repeats(s, 4);
+    });
     return !patterns &&
            std::all_of(region_.tiles.begin(), region_.tiles.end(), [&](const BoundRegion::Tile& t) {
              return side_shared(t.a) || side_shared(t.b);
@@ -299,6 +300,8 @@ class RegionCode : public Xbyak::CodeGenerator {
       return vbroadcastf32x8(Zmm(into.getIdx()), ptr[pointer_register(half, o.base) + at]);
     if (avx512_ && repeats(s, 4))
       return vbroadcastf32x4(Zmm(into.getIdx()), ptr[pointer_register(half, o.base) + at]);
+    if (!avx512_ && repeats(s, 4))
+      return vbroadcastf128(Ymm(into.getIdx()), ptr[pointer_register(half, o.base) + at]);
     // Shared memory is followed by 64 spare bytes, so a whole window may be read.
     const bool window = avx512_ && s.high - s.low <= 60 &&
                         std::all_of(s.relative.begin(), s.relative.end(),
