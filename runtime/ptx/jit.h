@@ -58,6 +58,7 @@ struct JitContext {
   Frame* frame = nullptr;
   const JitAccess* accesses = nullptr;
   std::uint64_t mask = 0;          // of the running group
+  std::uint64_t proved_half = 0;   // the second half of a group whose first one ran its fast form
   std::uint64_t vector_lanes = 0;  // lanes that the code runs at a time
   std::uint64_t shared_bytes = 0;
   // Places in shared memory as in JitCache, for 1, 2 and 4 elements a lane; `bytes` counts in

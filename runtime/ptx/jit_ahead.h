@@ -20,7 +20,7 @@ class Ahead : public Families {
  protected:
   // Once per run of the unit, behind find_families(): the buffers whose loads come in numbers.
   void find_distances() {
-    if (v_.uniform) return;
+    if (v_.uniform || bound_.regions.empty()) return;
     std::uint32_t next = first_id_;
     for (const LocalInst& i : v_.insts) {
       if (i.inst->op != Op::kLoad && i.inst->op != Op::kStore) continue;

@@ -20,6 +20,7 @@ class Divisors : public Forms {
       if (i.emit && is_division(i.inst->op)) reciprocal(i);
     family_bounds();
     if (has_fast_form_) check_assumptions();
+    if (halves_) mov(qword[rbp + CONTEXT(proved_half)], 0);
     find_distances();
   }
   // The immediate operand of vrndscaleps and vroundps.

@@ -230,6 +230,20 @@ class Families : public Addresses {
     } else {
       f.pointer = static_cast<int>(pointers_used_++);
     }
+    // What is known holds for all 16 lanes, so the first half's proof serves the second one too.
+    const bool both = known && halves_;
+    const int vector = splat ? 0 : (f.apart ? 8 : 4) * lanes_;
+    Label first, done;
+    if (both) {
+      test(r12d, 1);
+      jz(first, T_NEAR);
+      if (f.pointer >= 0)
+        add(kPointers[f.pointer], vector);
+      else
+        add(qword[rbp + slot_at(f.slot)], vector);
+      jmp(done, T_NEAR);
+      L(first);
+    }
     if (known) {
       first_of(a.root_register, 0);
     } else {
@@ -240,11 +254,12 @@ class Families : public Addresses {
         jne(otherwise, T_NEAR);
       }
     }
-    address(f, a, splat, f.apart ? 4 * lanes_ : 0, otherwise);
+    address(f, a, splat, (f.apart ? 4 * lanes_ : 0) + (both ? vector : 0), otherwise);
     if (f.pointer >= 0)
       mov(kPointers[f.pointer], rcx);
     else
       mov(first_at(f.slot), rcx);
+    L(done);
     return f.proven = true;
   }
 
@@ -254,6 +269,7 @@ class Families : public Addresses {
   std::vector<int> family_of_;  // by access, -1: none
   std::size_t pointers_used_ = 0;
   int slot_in_rdx_ = -1;  // of a row, in straight code
+  bool halves_ = false;   // the fast form proves for both halves of a group at once
 
  private:
   // Indices and displacements stay below this, so that no sum of them wraps.
@@ -296,21 +312,31 @@ class Families : public Addresses {
     base.offset = 0;
     extended(base);
     const auto limit = splat ? offsetof(JitCache, single) : offsetof(JitCache, window);
-    const bool one_place = one_row && more == 0 && f.rows[0].low == f.rows[0].high;
-    for (int end = one_place ? 1 : 0; end < 2; ++end) {
-      if (one_row) {
-        lea(rdx, ptr[rcx + static_cast<int>(end ? f.rows[0].high + more : f.rows[0].low)]);
-      } else {
-        mov(rdx, end ? second_at(f.bounds) : first_at(f.bounds));
-        if (end && more)
-          lea(rdx, ptr[rcx + rdx + more]);
-        else
-          add(rdx, rcx);
-      }
+    const auto places = ptr[rbp + cache_field(f.leader, limit)];
+    auto place_of_rdx = [&] {
       sub(rdx, ptr[rbp + cache_field(f.leader, offsetof(JitCache, begin))]);
       ror(rdx, 2);
-      cmp(rdx, ptr[rbp + cache_field(f.leader, limit)]);
+      cmp(rdx, places);
       jae(bad, T_NEAR);
+    };
+    if (one_row) {
+      lea(rdx, ptr[rcx + static_cast<int>(f.rows[0].low)]);
+      place_of_rdx();
+      // Displacements are multiples of an element.
+      const std::int64_t span = f.rows[0].high - f.rows[0].low + more;
+      if (span == 0) return;
+      add(rdx, static_cast<int>(span / 4));
+      cmp(rdx, places);
+      jae(bad, T_NEAR);
+      return;
+    }
+    for (int end = 0; end < 2; ++end) {
+      mov(rdx, end ? second_at(f.bounds) : first_at(f.bounds));
+      if (end && more)
+        lea(rdx, ptr[rcx + rdx + more]);
+      else
+        add(rdx, rcx);
+      place_of_rdx();
     }
   }
 };

@@ -28,6 +28,9 @@ class Forms : public Ahead {
     find_packed();
     find_families();
     has_fast_form_ = wants_fast_form();
+    halves_ = has_fast_form_ && 2 * lanes_ == static_cast<int>(kGroupLanes) &&
+              std::any_of(families_.begin(), families_.end(),
+                          [&](const Family& f) { return value(f.root).assumed.is_linear(); });
     prologue();
     if (has_fast_form_) {
       const State start = state();
@@ -96,9 +99,21 @@ class Forms : public Ahead {
     L(try_);
     test(r10d, 1);  // the first lane stands for all
     jz(general_, T_NEAR);
+    if (halves_) {  // a second half needs what was proved for the first one
+      Label first;
+      test(r12d, 1);
+      jz(first);
+      cmp(r12, ptr[rbp + CONTEXT(proved_half)]);
+      jne(general_, T_NEAR);
+      L(first);
+    }
   }
   void end_fast() {
     fast_ = false;
+    if (halves_) {
+      lea(rax, ptr[r12 + 1]);
+      mov(ptr[rbp + CONTEXT(proved_half)], rax);
+    }
     jmp(next_, T_NEAR);
   }
   // Groups that do not fit cost a part of the fast form, so it is left alone for a while when more
