@@ -8,7 +8,7 @@ namespace driftc::runtime::ptx {
 
 enum class Path : std::uint8_t {
   kPortable,  // the interpreter, vectorised by Highway: runs anywhere, and is the oracle
-  kAvx2,      // machine code for 8 lanes at a time
+  kAvx2,      // machine code for 8 lanes at a time; with FMA and F16C
   kAvx512,    // machine code for 16 lanes at a time
 };
 const char* name_of(Path path);  // "portable", "avx2", "avx512"
