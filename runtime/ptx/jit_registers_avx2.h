@@ -34,7 +34,7 @@ class Registers : public segment::Accesses {
   Registers(const BoundProgram& bound, UnitValues values, std::uint32_t first_access,
             std::vector<JitAccess>& accesses, std::uint8_t* buffer)
       : Accesses(bound, std::move(values), first_access, accesses,
-                 {segment::RegisterPool{0, kVectors, static_cast<int>(JitContext::kSpills)},
+                 {segment::RegisterPool{0, kVectors, static_cast<int>(2 * JitContext::kSpills)},
                   segment::RegisterPool{0, 0, 0}},
                  kLanes, kCodeBytes, buffer),
         opposite_(v_.values.size(), 0) {}
@@ -153,7 +153,7 @@ class Registers : public segment::Accesses {
 
   // ---- registers
   Xbyak::Address spill_at(int slot) {
-    return Xbyak::util::ptr[rbp + (CONTEXT(spills) + 64 * slot)];
+    return Xbyak::util::ptr[rbp + (CONTEXT(spills) + 32 * slot)];
   }
   void store_spill(const segment::RegisterPool&, int reg, int slot) override {
     vmovups(spill_at(slot), Ymm(reg));

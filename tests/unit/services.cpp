@@ -42,6 +42,8 @@ struct KernelCount : doctest::IReporter {
     return count;
   }
   void test_run_start() override {
+    runtime::ptx::Path path;
+    if (runtime::ptx::path_of(Settings::from_env().executor, path)) runtime::ptx::limit_path(path);
     before = before_case = entries();
     runtime::check_first_runs();
   }
