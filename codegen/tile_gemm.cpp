@@ -332,10 +332,14 @@ void TileKernel::load_columns(const std::string& matrix, const std::string& colu
 
 void strided_loop(CudaWriter& w, int threads, int rows, int lanes, const std::string& row,
                   const std::string& lane, const std::function<void()>& body) {
+  // A row has as many threads as divide all of them, some of which do nothing, unless that were
+  // most: so groups of threads stay in a row, and rows need no division.
+  int wide = lanes;
+  while (wide < threads && threads % wide != 0) ++wide;
+  const bool even = threads % wide == 0 && wide < 2 * lanes;
   // The number of passes is written out, so that the loop is unrolled and addresses become
   // constants.
-  const int passes = (rows * lanes + threads - 1) / threads;
-  const bool even = threads % lanes == 0;
+  const int passes = (rows * (even ? wide : lanes) + threads - 1) / threads;
   if (passes > 1) {
     w.line("#pragma unroll");
     w.open(fmt::format("for (int pass = 0; pass < {}; ++pass)", passes));
@@ -343,16 +347,19 @@ void strided_loop(CudaWriter& w, int threads, int rows, int lanes, const std::st
     w.open("");
   }
   if (even) {
-    const std::string step = passes > 1 ? fmt::format(" + pass * {}", threads / lanes) : "";
-    w.line(fmt::format("const int {0} = t % {2}, {1} = t / {2}{3};", lane, row, lanes, step));
+    const std::string step = passes > 1 ? fmt::format(" + pass * {}", threads / wide) : "";
+    w.line(fmt::format("const int {0} = t % {2}, {1} = t / {2}{3};", lane, row, wide, step));
   } else {
     const std::string e = passes > 1 ? fmt::format("(t + pass * {})", threads) : "t";
     w.line(fmt::format("const int {0} = {3} % {2}, {1} = {3} / {2};", lane, row, lanes, e));
   }
-  const bool exact = rows * lanes % threads == 0;
-  if (!exact) w.open(fmt::format("if ({} < {})", row, rows));
+  std::string some;
+  if (rows * (even ? wide : lanes) % threads != 0) some = fmt::format("{} < {}", row, rows);
+  if (even && wide != lanes)
+    some = fmt::format("{} < {}{}", lane, lanes, some.empty() ? "" : " && " + some);
+  if (!some.empty()) w.open(fmt::format("if ({})", some));
   body();
-  if (!exact) w.close();
+  if (!some.empty()) w.close();
   w.close();
 }
 

@@ -133,6 +133,16 @@ Schedule mma_schedule(const Problem& p, const MmaSpec& mma) {
   return s;
 }
 
+// Of more than 64 columns: the tile that leaves the fewest of its columns empty, the largest of
+// those.
+int column_tile(std::int64_t columns) {
+  const auto covered = [&](int tile) { return (columns + tile - 1) / tile * tile; };
+  int best = 128;
+  for (const int tile : {112, 96, 80, 64})
+    if (covered(tile) < covered(best)) best = tile;
+  return best;
+}
+
 // Images of 14x14 and 7x7 pixels end in the middle of a tile of 64, and a quarter of its sums are
 // nobody's. Seven threads cover 49 or 98 of their pixels, 32 lanes along the output channels; there
 // are as many blocks as before, and a thread has fewer sums.
@@ -170,15 +180,17 @@ Schedule default_schedule(Algorithm algorithm, const Graph& body, const Reductio
 
   s.block_m = p.rows <= 16 ? 16 : p.rows <= 32 ? 32 : p.rows < 1024 ? 64 : 128;
   s.block_n = p.columns <= 16 ? 16 : p.columns <= 32 ? 32 : p.columns < 128 ? 64 : 128;
+  if (algorithm == Algorithm::kImplicitGemm && p.columns > 64) s.block_n = column_tile(p.columns);
   // Large tiles stage their weights four at a time; a step of a small one has too few vectors to
-  // give every thread as many (measured on the PTX executor; docs/performance.md).
-  if (s.block_m == 128 || (s.block_m == 64 && s.block_n == 128)) s.vector = 4;
-  // The side of the x threads is 16 wide; the other gives each thread four outputs, or eight in
-  // all-large tiles.
+  // give every thread as many, and those of 80 columns do not end with a group of threads
+  // (measured on the PTX executor; docs/performance.md).
+  if (s.block_n == 128 ? s.block_m >= 64 : s.block_m == 128 && s.block_n <= 64) s.vector = 4;
+  // The side of the x threads is 16 wide; the other gives each thread four outputs, or up to eight
+  // in large tiles.
   const int fast = columns_fast ? s.block_n : s.block_m,
             slow = columns_fast ? s.block_m : s.block_n;
   const int thread_fast = fast / 16;
-  int thread_slow = slow >= 128 ? 8 : slow >= 32 ? 4 : 2;
+  int thread_slow = slow >= 64 ? slow / 16 : slow >= 32 ? 4 : 2;
   // Threads have to be a multiple of block_m: thread_m * thread_n divides block_n.
   while (thread_slow > 1 && s.block_n % (thread_fast * thread_slow) != 0) thread_slow /= 2;
   s.thread_m = columns_fast ? thread_slow : thread_fast;
