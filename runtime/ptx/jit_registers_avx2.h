@@ -221,7 +221,7 @@ class Registers : public segment::Accesses {
     const ValueId v = i.dst[d], old = i.old[d];
     if (old == kNoValue) return fresh(v);
     const Value& x = value(old);
-    if (x.from == Value::From::kUniform && place(old).reg[0] < 0) {
+    if (x.from == Value::From::kUniform && x.kind == RegKind::kW && place(old).reg[0] < 0) {
       const Ymm r = fresh(v);
       if (is_zero(old))
         vpxor(r, r, r);

@@ -415,6 +415,29 @@ TEST_CASE("ptx paths: machine code equals the interpreter on random programs") {
   check_seeds(2485, 2486);  // once wrong: a look of the fast form, asked for after the general one
 }
 
+TEST_CASE("ptx paths: a predicate that is a constant keeps its value where a guard is off") {
+  for (const bool constant : {false, true})
+    for (const bool negated : {false, true})
+      for (const char* comparison : {"lt", "ge", "ne"}) {
+        CAPTURE(comparison);
+        CAPTURE(negated);
+        const std::string body = fmt::format(R"(
+  mov.pred %p5, {};
+  setp.gt.s32 %p6, %r20, 5;
+  @{}%p6 setp.{}.u32 %p5, %r1, 20;
+  selp.b32 %r4, 1, 2, %p5;)",
+                                             constant ? -1 : 0, negated ? "!" : "", comparison);
+        std::vector<std::uint64_t> a(40), expected(40);
+        for (std::uint64_t i = 0; i < a.size(); ++i) {
+          a[i] = i * 7 % 41;
+          const std::string_view name(comparison);
+          const bool found = name == "lt" ? a[i] < 20 : name == "ge" ? a[i] >= 20 : a[i] != 20;
+          expected[i] = ((i > 5) != negated ? found : constant) ? 1 : 2;
+        }
+        CHECK(run_lines(body, false, a) == expected);
+      }
+}
+
 TEST_CASE("ptx paths: an instruction of AVX-512 would be found in machine code") {
   std::size_t instructions = 0;
   // xor eax, eax; vpaddd ymm1, ymm2, ymm3; jnz over the next one; ret
