@@ -57,7 +57,8 @@ class Reader {
   void jump(unsigned bytes) {
     std::int32_t distance = 0;
     if (bytes == 1) {
-      distance = static_cast<std::int8_t>(byte());
+      distance = byte();
+      if (distance > 127) distance -= 256;
     } else {
       if (at_ + 4 > code_.size()) return fail("runs past the end");
       std::memcpy(&distance, code_.data() + at_, 4);
