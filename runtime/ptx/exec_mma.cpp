@@ -1,7 +1,7 @@
-// mma.sync and ldmatrix. An mma is computed warp by warp: fragments are spread out as a panel of A
-// (16 rows side by side for every k) and rows of B, the block model runs over 16 rows at a time
-// (runtime/sums/tensor_core_lanes.h), and the result goes back into fragments. Neighbouring mma
-// instructions run together, so that fragments they share are spread out once.
+// mma.sync and ldmatrix. An mma is computed warp by warp with outputs as registers hold them: lanes
+// of a vector are threads 4 g + t, whose outputs need row g of A and column 2 t (or 2 t + 1) of B.
+// So fragments are spread out once for neighbouring mma instructions that share them: A as vectors
+// in which the four threads of a quad hold the same element, B as four columns that all quads share.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/ptx/exec_mma.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)  // see exec_plain.cpp
@@ -14,7 +14,7 @@
 
 #include "ir/support/half.h"
 #include "runtime/ptx/frame.h"
-#include "runtime/sums/tensor_core_lanes.h"
+#include "runtime/sums/tensor_core_block_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace driftc::runtime::ptx::HWY_NAMESPACE {
@@ -25,7 +25,14 @@ using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 using s32 = std::int32_t;
 
-constexpr u32 kRows = 16, kColumns = 8, kMaxK = 16, kWarp = 32;
+namespace tc = driftc::runtime::HWY_NAMESPACE;
+using tc::TcF;
+using tc::TcI;
+using tc::TcU;
+using tc::VF;
+using tc::VI;
+
+constexpr u32 kColumns = 8, kMaxK = 16, kWarp = 32;
 
 // The 16 lanes of one half of a warp of a register; a uniform register has equal halves.
 HWY_INLINE const u32* half_of(const Frame& f, const Place& p, std::size_t warp, u32 half) {
@@ -36,77 +43,70 @@ HWY_INLINE u32* half_of(Frame& f, const Place& p, std::size_t warp, u32 half) {
   return reinterpret_cast<u32*>(f.regs + p.offset) + warp + half * kGroupLanes;
 }
 
-// Lane 4 b + j of out[t] = lane 4 b + t of in[j]: the 4 x 4 matrix of every block of 4 lanes,
-// transposed. Its own inverse. With in = {low half of register r, high half of r, low half of s,
-// high half of s}, lane 4 b + j of out[t] is what thread (g, t) of a fragment holds, where g + 8
-// [register s] = b + 4 j: the 16 rows of column t, in an order that is the same for A and C.
-HWY_INLINE void transpose(const u32* const in[4], u32* const out[4]) {
+// 16-bit operands in one half of `words`, widened exactly.
+template <TcFormat kFormat>
+HWY_INLINE VF widened(hn::Vec<TcU> words, bool high) {
+  const TcU d;
+  const TcF df;
+  if (kFormat == TcFormat::kBf16)
+    return hn::BitCast(df, high ? hn::And(words, hn::Set(d, 0xFFFF0000u)) : hn::ShiftLeft<16>(words));
+  const auto h = high ? hn::ShiftRight<16>(words) : words;
+  const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(d, 0x8000u)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(d, 0x7FFFu)));
+  // Exponents move by 127 - 15; a product with a power of two does so for subnormals too.
+  auto wide = hn::BitCast(d, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112f)));
+  const auto special = hn::Eq(hn::And(magnitude, hn::Set(d, 0x0F800000u)),
+                              hn::Set(d, 0x0F800000u));  // Inf and NaN
+  wide = hn::Or(wide, hn::IfThenElseZero(special, hn::Set(d, 0x7F800000u)));
+  return hn::BitCast(df, hn::Or(wide, sign));
+}
+
+// The operands in lanes [i, ...) of 16 registers' words: one for tf32, else the low and high halves.
+template <TcFormat kFormat>
+constexpr int kOperandsOfWord = kFormat == TcFormat::kTf32 ? 1 : 2;
+template <TcFormat kFormat>
+HWY_INLINE VF operand_of(const u32* lanes, std::size_t i, int part) {
+  const auto words = hn::LoadU(TcU(), lanes + i);
+  if (kFormat == TcFormat::kTf32) return tc::tc_operand<kFormat>(hn::BitCast(TcF(), words));
+  return widened<kFormat>(words, part != 0);
+}
+
+// Element j of every quad.
+template <class V>
+HWY_INLINE V of_quads(V v, int j) {
 #if HWY_TARGET == HWY_SCALAR
-  u32 all[4][kGroupLanes];
-  for (u32 j = 0; j < 4; ++j) std::memcpy(all[j], in[j], sizeof all[j]);
-  for (u32 t = 0; t < 4; ++t)
-    for (u32 b = 0; b < 4; ++b)
-      for (u32 j = 0; j < 4; ++j) out[t][4 * b + j] = all[j][4 * b + t];
+  (void)j;
+  return v;
 #else
-  const hn::CappedTag<u32, kGroupLanes> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
-  for (std::size_t i = 0; i < kGroupLanes; i += hn::Lanes(d)) {
-    const auto a = hn::LoadU(d, in[0] + i), b = hn::LoadU(d, in[1] + i),
-               c = hn::LoadU(d, in[2] + i), e = hn::LoadU(d, in[3] + i);
-    const auto low_ab = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
-               low_ce = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
-               high_ab = hn::BitCast(wide, hn::InterleaveUpper(d, a, b)),
-               high_ce = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, low_ab, low_ce)), d, out[0] + i);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, low_ab, low_ce)), d, out[1] + i);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveLower(wide, high_ab, high_ce)), d, out[2] + i);
-    hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high_ab, high_ce)), d, out[3] + i);
-  }
+  return j == 0   ? hn::Broadcast<0>(v)
+         : j == 1 ? hn::Broadcast<1>(v)
+         : j == 2 ? hn::Broadcast<2>(v)
+                  : hn::Broadcast<3>(v);
 #endif
 }
 
-// 16-bit operands in the low halves of `words`, widened exactly.
-HWY_INLINE void widen(TcFormat format, const u32* words, int shift, float* out) {
-  const hn::CappedTag<u32, kGroupLanes> d;
-  const hn::Rebind<float, decltype(d)> df;
-  for (std::size_t i = 0; i < kGroupLanes; i += hn::Lanes(d)) {
-    auto h = hn::LoadU(d, words + i);
-    if (format == TcFormat::kBf16) {
-      h = shift ? hn::And(h, hn::Set(d, 0xFFFF0000u)) : hn::ShiftLeft<16>(h);
-      hn::StoreU(hn::BitCast(df, h), df, out + i);
-      continue;
-    }
-    if (shift) h = hn::ShiftRight<16>(h);
-    const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(d, 0x8000u)));
-    const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(d, 0x7FFFu)));
-    // Exponents move by 127 - 15; a product with a power of two does so for subnormals too.
-    auto wide = hn::BitCast(d, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112f)));
-    const auto special = hn::Eq(hn::And(magnitude, hn::Set(d, 0x0F800000u)),
-                                hn::Set(d, 0x0F800000u));  // Inf and NaN
-    wide = hn::Or(wide, hn::IfThenElseZero(special, hn::Set(d, 0x7F800000u)));
-    hn::StoreU(hn::BitCast(df, hn::Or(wide, sign)), df, out + i);
-  }
-}
-
-// One warp's fragments, spread out. Columns of k are numbered as the fragments give them, which
-// keeps the blocks of the model together; the order inside a block means nothing.
+// One warp's fragments, spread out. Steps of k are numbered as the fragments give them, which keeps
+// the blocks of the model together; the order inside a block means nothing.
+struct SpreadA {
+  alignas(64) float values[kMaxK][4][kGroupLanes];  // [k][i][thread 4 g + t]: row g + 4 i
+  alignas(64) u32 codes[kMaxK][2][kGroupLanes];     // of i = 0 and 1, 2 and 3
+  Place from[4];
+  bool there = false;
+};
 struct SpreadB {
-  alignas(64) float values[kColumns * kMaxK];  // [column][k], k as the instruction has
-  alignas(64) s32 exponents[kColumns * kMaxK];
+  alignas(64) float values[kMaxK][kColumns];  // columns 0, 2, 4, 6, 1, 3, 5, 7
+  alignas(64) u32 codes[kMaxK][kColumns];
   Place from[2];
   bool there = false;
 };
 struct Spread {
-  alignas(64) float a[kMaxK][kRows];
-  alignas(64) s32 a_exponents[kMaxK][kRows];
-  Place a_from[4];
-  bool has_a = false;
+  SpreadA a;
   // Kernels go through the columns of a warp for each of its rows.
   static constexpr u32 kKept = 4;
   SpreadB b[kKept];
   u32 oldest = 0;
   void forget() {
-    has_a = false;
+    a.there = false;
     for (SpreadB& kept : b) kept.there = false;
   }
 };
@@ -117,34 +117,34 @@ bool same(const Place* a, const Place* b, int count) {
   return true;
 }
 
-void spread_a(const BoundInst& in, const Frame& f, std::size_t warp, Spread& s) {
-  const MmaShape& shape = *in.mma;
-  if (s.has_a && same(s.a_from, in.src, shape.a_regs)) return;
-  s.has_a = true;
-  std::copy_n(in.src, shape.a_regs, s.a_from);
-  const bool words = shape.core.format == TcFormat::kTf32;
-  for (int h = 0; h < shape.a_regs / 2; ++h) {
-    const Place &r = in.src[2 * h], &q = in.src[2 * h + 1];
-    const u32* from[4] = {half_of(f, r, warp, 0), half_of(f, r, warp, 1), half_of(f, q, warp, 0),
-                          half_of(f, q, warp, 1)};
-    if (words) {
-      u32* to[4];
-      for (int t = 0; t < 4; ++t) to[t] = reinterpret_cast<u32*>(s.a[4 * h + t]);
-      transpose(from, to);
-      continue;
+// Registers 2 h and 2 h + 1 hold rows g and g + 8 of four (pairs of) columns of A, thread 4 g + t
+// column t.
+template <TcFormat kFormat>
+void spread_a(const BoundInst& in, const Frame& f, std::size_t warp, SpreadA& s) {
+  const int regs = in.mma->a_regs;
+  if (s.there && same(s.from, in.src, regs)) return;
+  s.there = true;
+  std::copy_n(in.src, regs, s.from);
+  for (int reg = 0; reg < regs; ++reg)
+    for (int part = 0; part < kOperandsOfWord<kFormat>; ++part) {
+      const int k = 4 * (reg / 2 * kOperandsOfWord<kFormat> + part), pair = reg % 2;
+      for (std::size_t i = 0; i < kGroupLanes; i += hn::Lanes(TcF())) {
+        const VF low = operand_of<kFormat>(half_of(f, in.src[reg], warp, 0), i, part),
+                 high = operand_of<kFormat>(half_of(f, in.src[reg], warp, 1), i, part);
+        const VI code = tc::tc_row_word(tc::tc_code<kFormat>(low), tc::tc_code<kFormat>(high));
+#pragma GCC unroll 4
+        for (int t = 0; t < 4; ++t) {
+          hn::StoreU(of_quads(low, t), TcF(), s.values[k + t][2 * pair] + i);
+          hn::StoreU(of_quads(high, t), TcF(), s.values[k + t][2 * pair + 1] + i);
+          hn::StoreU(hn::BitCast(TcU(), of_quads(code, t)), TcU(), s.codes[k + t][pair] + i);
+        }
+      }
     }
-    alignas(64) u32 pairs[4][kGroupLanes];
-    u32* to[4] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-    transpose(from, to);
-    for (int t = 0; t < 4; ++t) {
-      widen(shape.core.format, pairs[t], 0, s.a[8 * h + t]);
-      widen(shape.core.format, pairs[t], 16, s.a[8 * h + 4 + t]);
-    }
-  }
-  tensor_core_operands(shape.core.format, s.a[0], shape.k * std::int64_t{kRows}, s.a[0],
-                       s.a_exponents[0]);
 }
 
+// Register h holds four (pairs of) rows of B, thread 4 g + t row t of column g: a matrix of 8
+// columns that is transposed four columns at a time.
+template <TcFormat kFormat>
 const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, Spread& spread) {
   const MmaShape& shape = *in.mma;
   const Place* from = in.src + shape.a_regs;
@@ -154,86 +154,128 @@ const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, S
   spread.oldest = (spread.oldest + 1) % Spread::kKept;
   s.there = true;
   std::copy_n(from, shape.b_regs, s.from);
-  const auto k = static_cast<u32>(shape.k);
-  const bool words = shape.core.format == TcFormat::kTf32;
-  for (int h = 0; h < shape.b_regs; ++h)
-    for (u32 half = 0; half < 2; ++half) {
-      const u32* lanes = half_of(f, from[h], warp, half);
-      if (words) {
-        for (u32 g = 0; g < 4; ++g)
-          std::memcpy(&s.values[(4 * half + g) * k + 4 * h], lanes + 4 * g, 4 * sizeof(u32));
-        continue;
-      }
-      alignas(64) float low[kGroupLanes], high[kGroupLanes];
-      widen(shape.core.format, lanes, 0, low);
-      widen(shape.core.format, lanes, 16, high);
-      for (u32 g = 0; g < 4; ++g) {
-        float* to = &s.values[(4 * half + g) * k + 8 * h];
-        std::memcpy(to, low + 4 * g, 4 * sizeof(float));
-        std::memcpy(to + 4, high + 4 * g, 4 * sizeof(float));
+  for (int reg = 0; reg < shape.b_regs; ++reg)
+    for (int part = 0; part < kOperandsOfWord<kFormat>; ++part) {
+      alignas(64) float columns[kColumns][4];
+      for (u32 half = 0; half < 2; ++half)
+        for (std::size_t i = 0; i < kGroupLanes; i += hn::Lanes(TcF()))
+          hn::StoreU(operand_of<kFormat>(half_of(f, from[reg], warp, half), i, part), TcF(),
+                     columns[4 * half] + i);
+      const int k = 4 * (reg * kOperandsOfWord<kFormat> + part);
+      for (u32 odd = 0; odd < 2; ++odd) {
+#if HWY_TARGET == HWY_SCALAR
+        for (u32 t = 0; t < 4; ++t)
+          for (u32 n = 0; n < 4; ++n) s.values[k + t][4 * odd + n] = columns[2 * n + odd][t];
+#else
+        const hn::FixedTag<float, 4> d;
+        const hn::RepartitionToWide<decltype(d)> wide;
+        const auto a = hn::Load(d, columns[odd]), b = hn::Load(d, columns[2 + odd]),
+                   c = hn::Load(d, columns[4 + odd]), e = hn::Load(d, columns[6 + odd]);
+        const auto low_ab = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
+                   low_ce = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
+                   high_ab = hn::BitCast(wide, hn::InterleaveUpper(d, a, b)),
+                   high_ce = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
+        const auto put = [&](int t, auto v) HWY_ATTR {
+          hn::Store(hn::BitCast(d, v), d, s.values[k + t] + 4 * odd);
+        };
+        put(0, hn::InterleaveLower(wide, low_ab, low_ce));
+        put(1, hn::InterleaveUpper(wide, low_ab, low_ce));
+        put(2, hn::InterleaveLower(wide, high_ab, high_ce));
+        put(3, hn::InterleaveUpper(wide, high_ab, high_ce));
+#endif
       }
     }
-  tensor_core_operands(shape.core.format, s.values, std::int64_t{kColumns} * k, s.values,
-                       s.exponents);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.k) * kColumns; i += hn::Lanes(TcF())) {
+    const VI code = tc::tc_code<kFormat>(hn::Load(TcF(), s.values[0] + i));
+    hn::Store(hn::BitCast(TcU(), tc::tc_lane_word(code)), TcU(), s.codes[0] + i);
+  }
   return s;
 }
 
+// Outputs of threads 4 g + t, columns 2 t + odd: row r stands for row g + 4 r of the 16.
+struct FragmentSource {
+  const SpreadA& a;
+  const SpreadB& b;
+  int odd, first;  // first lane
+  int row = 0;
+
+  static HWY_INLINE bool skip(std::int64_t) { return false; }
+  template <class D, class T>
+  HWY_INLINE hn::Vec<D> of_column(D d, const T* four) const {
+#if HWY_TARGET == HWY_SCALAR
+    return hn::Load(d, four + first % 4);
+#else
+    return hn::LoadDup128(d, four);
+#endif
+  }
+  HWY_INLINE VI lane_codes(std::int64_t k) const {
+    return hn::BitCast(TcI(), of_column(TcU(), b.codes[k] + 4 * odd));
+  }
+  HWY_INLINE VF lane_value(std::int64_t k) const {
+    return of_column(TcF(), b.values[k] + 4 * odd);
+  }
+  HWY_INLINE VI row_codes(std::int64_t k, int pair) const {
+    return hn::BitCast(TcI(), hn::Load(TcU(), a.codes[k][row / 2 + pair] + first));
+  }
+  HWY_INLINE VF row_value(std::int64_t k, int r) const {
+    return hn::Load(TcF(), a.values[k][row + r] + first);
+  }
+  float lane_at(std::int64_t k, int j) const { return b.values[k][4 * odd + (first + j) % 4]; }
+  float row_at(std::int64_t k, int r, int j) const { return a.values[k][row + r][first + j]; }
+};
+
+// Register c[2 i + odd] (f16: a half of c[i]) of thread 4 g + t is the sum of row g + 8 i, column
+// 2 t + odd.
+template <int kLength, bool kHalf, TcFormat kFormat>
 void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
   const MmaShape& shape = *in.mma;
-  spread_a(in, f, warp, s);
-  const SpreadB& b = spread_b(in, f, warp, s);
+  spread_a<kFormat>(in, f, warp, s.a);
+  const SpreadB& b = spread_b<kFormat>(in, f, warp, s);
   const Place* c = in.src + shape.a_regs + shape.b_regs;
-  alignas(64) float acc[kColumns][kRows];
-  u32* even[4];
-  u32* odd[4];
-  for (int t = 0; t < 4; ++t) {
-    even[t] = reinterpret_cast<u32*>(acc[2 * t]);
-    odd[t] = reinterpret_cast<u32*>(acc[2 * t + 1]);
-  }
-  const bool half = shape.core.accumulator == TcAccumulator::kF16;
-  alignas(64) u32 pairs[4][kGroupLanes];
-  u32* packed[4] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-  if (half) {
-    const u32* from[4] = {half_of(f, c[0], warp, 0), half_of(f, c[0], warp, 1),
-                          half_of(f, c[1], warp, 0), half_of(f, c[1], warp, 1)};
-    transpose(from, packed);
-    for (int t = 0; t < 4; ++t) {
-      widen(TcFormat::kF16, pairs[t], 0, acc[2 * t]);
-      widen(TcFormat::kF16, pairs[t], 16, acc[2 * t + 1]);
+  const TcF df;
+  const TcU du;
+  constexpr int kRows = 4, kTogether = tc::kTcTogether;
+  for (std::size_t first = 0; first < kGroupLanes; first += hn::Lanes(df)) {
+    // Everything is read before anything is written: registers may change places.
+    VF acc[2][kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int odd = 0; odd < 2; ++odd) {
+        const Place& from = c[kHalf ? r / 2 : r / 2 * 2 + odd];
+        const auto word = hn::LoadU(du, half_of(f, from, warp, static_cast<u32>(r % 2)) + first);
+        acc[odd][r] = kHalf ? widened<TcFormat::kF16>(word, odd != 0) : hn::BitCast(df, word);
+      }
+#pragma GCC unroll 2
+    for (int odd = 0; odd < 2; ++odd)
+#pragma GCC unroll 2
+      for (int row = 0; row < kRows; row += kTogether) {
+        const FragmentSource source{s.a, b, odd, static_cast<int>(first), row};
+        VF sums[kTogether];
+#pragma GCC unroll 4
+        for (int r = 0; r < kTogether; ++r) sums[r] = acc[odd][row + r];
+        tc::TcBlocks<kLength, kHalf, kTogether, FragmentSource>(shape.core, source)
+            .chain(shape.k, sums);
+#pragma GCC unroll 4
+        for (int r = 0; r < kTogether; ++r) acc[odd][row + r] = sums[r];
+      }
+    if (kHalf) {
+      alignas(64) float low[kGroupLanes], high[kGroupLanes];
+      for (int r = 0; r < kRows; ++r) {
+        hn::Store(acc[0][r], df, low);
+        hn::Store(acc[1][r], df, high);
+        u32* to = half_of(f, in.dst[r / 2], warp, static_cast<u32>(r % 2)) + first;
+        for (std::size_t j = 0; j < hn::Lanes(df); ++j)
+          to[j] = f32_to_f16_rne(low[j]) | static_cast<u32>(f32_to_f16_rne(high[j])) << 16;
+      }
+      continue;
     }
-  } else {
-    for (u32 i = 0; i < 2; ++i) {
-      const u32* from[4] = {half_of(f, c[i], warp, 0), half_of(f, c[i], warp, 1),
-                            half_of(f, c[i + 2], warp, 0), half_of(f, c[i + 2], warp, 1)};
-      transpose(from, i == 0 ? even : odd);
-    }
-  }
-
-  TcTile tile;
-  tile.lanes = s.a[0];
-  tile.lane_exponents = s.a_exponents[0];
-  tile.scalars = b.values;
-  tile.scalar_exponents = b.exponents;
-  tile.row_step = shape.k;
-  tile.rows = kColumns;
-  tile.steps = shape.k;
-  tile.acc = acc[0];
-  tensor_core_tile(shape.core, shape.k, tile);
-
-  if (half) {
-    for (int t = 0; t < 4; ++t)
-      for (u32 j = 0; j < kGroupLanes; ++j)
-        pairs[t][j] = f32_to_f16_rne(acc[2 * t][j]) |
-                      static_cast<u32>(f32_to_f16_rne(acc[2 * t + 1][j])) << 16;
-    u32* to[4] = {half_of(f, in.dst[0], warp, 0), half_of(f, in.dst[0], warp, 1),
-                  half_of(f, in.dst[1], warp, 0), half_of(f, in.dst[1], warp, 1)};
-    transpose(packed, to);
-  } else {
-    for (u32 i = 0; i < 2; ++i) {
-      u32* to[4] = {half_of(f, in.dst[i], warp, 0), half_of(f, in.dst[i], warp, 1),
-                    half_of(f, in.dst[i + 2], warp, 0), half_of(f, in.dst[i + 2], warp, 1)};
-      transpose(i == 0 ? even : odd, to);
-    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int odd = 0; odd < 2; ++odd)
+        hn::StoreU(hn::BitCast(du, acc[odd][r]), du,
+                   half_of(f, in.dst[r / 2 * 2 + odd], warp, static_cast<u32>(r % 2)) + first);
   }
   if (!in.mma_overwrites) return;
   // A destination may have taken the place of a fragment that nobody reads any more.
@@ -243,9 +285,26 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
         if (places[i].mask != 0 && places[i].offset == in.dst[d].offset) return true;
     return false;
   };
-  if (overwrites(s.a_from, shape.a_regs)) s.has_a = false;
+  if (overwrites(s.a.from, shape.a_regs)) s.a.there = false;
   for (SpreadB& kept : s.b)
     if (kept.there && overwrites(kept.from, shape.b_regs)) kept.there = false;
+}
+
+using OneMma = void (*)(const BoundInst&, Frame&, std::size_t, Spread&);
+OneMma one_mma_of(const MmaShape& shape) {
+  const int length = std::min(shape.core.length, shape.k);
+  switch (shape.core.format) {
+    case TcFormat::kTf32:
+      return length == 4 ? &one_mma<4, false, TcFormat::kTf32> : &one_mma<8, false, TcFormat::kTf32>;
+    case TcFormat::kBf16:
+      return length == 8 ? &one_mma<8, false, TcFormat::kBf16>
+                         : &one_mma<16, false, TcFormat::kBf16>;
+    case TcFormat::kF16:
+      break;
+  }
+  if (shape.core.accumulator == TcAccumulator::kF16)
+    return length == 8 ? &one_mma<8, true, TcFormat::kF16> : &one_mma<16, true, TcFormat::kF16>;
+  return length == 8 ? &one_mma<8, false, TcFormat::kF16> : &one_mma<16, false, TcFormat::kF16>;
 }
 
 // Whether all threads of the warp execute; a warp of which none does is skipped by the caller.
@@ -277,7 +336,7 @@ void Mma(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       if (i > 0 && (one.mma->k != (&in)[i - 1].mma->k ||
                     one.mma->core.format != (&in)[i - 1].mma->core.format))
         spread.forget();
-      one_mma(one, f, warp, spread);
+      one_mma_of(*one.mma)(one, f, warp, spread);
     }
   }
 }

@@ -231,20 +231,16 @@ TEST_CASE("tensor core lanes: offsets, zero leaves, several rows and short last 
           }
           wanted.push_back(runtime::tensor_core_chain(*core, 8, 0.25f, a, b).value);
         }
-      std::vector<std::int32_t> lane_exponents(lanes.size()), scalar_exponents(scalars.size());
-      runtime::tensor_core_operands(format, lanes.data(), static_cast<std::int64_t>(lanes.size()),
-                                    lanes.data(), lane_exponents.data());
-      runtime::tensor_core_operands(format, scalars.data(),
-                                    static_cast<std::int64_t>(scalars.size()), scalars.data(),
-                                    scalar_exponents.data());
+      std::vector<std::uint32_t> lane_codes(lanes.size()), row_codes(scalars.size());
+      runtime::tensor_core_lanes(format, static_cast<std::int64_t>(lanes.size()), lanes.data(),
+                                 lane_codes.data());
+      runtime::tensor_core_rows(format, rows, steps, scalars.data(), row_codes.data());
       runtime::TcTile tile;
       tile.lanes = lanes.data();
-      tile.lane_exponents = lane_exponents.data();
+      tile.lane_codes = lane_codes.data();
       tile.offsets = offsets.data();
-      tile.scalars = scalars.data();
-      tile.scalar_exponents = scalar_exponents.data();
-      tile.row_step = 1;
-      tile.scalar_step = static_cast<std::int64_t>(rows);
+      tile.row_values = scalars.data();
+      tile.row_codes = row_codes.data();
       tile.rows = static_cast<int>(rows);
       tile.steps = static_cast<std::int64_t>(steps);
       tile.acc = acc.data();
