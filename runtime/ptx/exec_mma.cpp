@@ -1,7 +1,8 @@
 // mma.sync and ldmatrix. An mma is computed warp by warp with outputs as registers hold them: lanes
 // of a vector are threads 4 g + t, whose outputs need row g of A and column 2 t (or 2 t + 1) of B.
 // So fragments are spread out once for neighbouring mma instructions that share them: A as vectors
-// in which the four threads of a quad hold the same element, B as four columns that all quads share.
+// in which the four threads of a quad hold the same element, B as four columns that all quads
+// share.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "runtime/ptx/exec_mma.cpp"
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)  // see exec_plain.cpp
@@ -49,19 +50,21 @@ HWY_INLINE VF widened(hn::Vec<TcU> words, bool high) {
   const TcU d;
   const TcF df;
   if (kFormat == TcFormat::kBf16)
-    return hn::BitCast(df, high ? hn::And(words, hn::Set(d, 0xFFFF0000u)) : hn::ShiftLeft<16>(words));
+    return hn::BitCast(df,
+                       high ? hn::And(words, hn::Set(d, 0xFFFF0000u)) : hn::ShiftLeft<16>(words));
   const auto h = high ? hn::ShiftRight<16>(words) : words;
   const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(d, 0x8000u)));
   const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(d, 0x7FFFu)));
   // Exponents move by 127 - 15; a product with a power of two does so for subnormals too.
   auto wide = hn::BitCast(d, hn::Mul(hn::BitCast(df, magnitude), hn::Set(df, 0x1p112f)));
-  const auto special = hn::Eq(hn::And(magnitude, hn::Set(d, 0x0F800000u)),
-                              hn::Set(d, 0x0F800000u));  // Inf and NaN
+  const auto special =
+      hn::Eq(hn::And(magnitude, hn::Set(d, 0x0F800000u)), hn::Set(d, 0x0F800000u));  // Inf and NaN
   wide = hn::Or(wide, hn::IfThenElseZero(special, hn::Set(d, 0x7F800000u)));
   return hn::BitCast(df, hn::Or(wide, sign));
 }
 
-// The operands in lanes [i, ...) of 16 registers' words: one for tf32, else the low and high halves.
+// The operands in lanes [i, ...) of 16 registers' words: one for tf32, else the low and high
+// halves.
 template <TcFormat kFormat>
 constexpr int kOperandsOfWord = kFormat == TcFormat::kTf32 ? 1 : 2;
 template <TcFormat kFormat>
@@ -192,36 +195,53 @@ const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, S
   return s;
 }
 
-// Outputs of threads 4 g + t, columns 2 t + odd: row r stands for row g + 4 r of the 16.
+// Outputs of threads 4 g + t from lane `first` on: row r stands for row g + 4 (row + r) of the 16,
+// column c for columns 2 t + odd + c.
+template <int kSourceRows, int kSourceColumns>
 struct FragmentSource {
+  static constexpr int kRows = kSourceRows, kColumns = kSourceColumns;
   const SpreadA& a;
   const SpreadB& b;
-  int odd, first;  // first lane
-  int row = 0;
+  int odd, first, row;
 
-  static HWY_INLINE bool skip(std::int64_t) { return false; }
+  struct Steps {
+    const float* columns;
+    const u32* column_words;
+    const float* rows;
+    const u32* row_words;
+
+    static HWY_INLINE bool skip(int) { return false; }
+    HWY_INLINE VI column_codes(int i, int c) const {
+      return hn::BitCast(TcI(), of_column(TcU(), column_words + 8 * i + 4 * c));
+    }
+    HWY_INLINE VF column_value(int i, int c) const {
+      return of_column(TcF(), columns + 8 * i + 4 * c);
+    }
+    HWY_INLINE VI row_codes(int i, int pair) const {
+      return hn::BitCast(TcI(), hn::Load(TcU(), row_words + (2 * i + pair) * int{kGroupLanes}));
+    }
+    HWY_INLINE VF row_value(int i, int r) const {
+      return hn::Load(TcF(), rows + (4 * i + r) * int{kGroupLanes});
+    }
+    float column_at(int i, int c, int j) const { return columns[8 * i + 4 * c + j % 4]; }
+    float row_at(int i, int r, int j) const { return rows[(4 * i + r) * int{kGroupLanes} + j]; }
+  };
+  HWY_INLINE Steps from(std::int64_t k0) const {
+    // Of the four columns that quads share, a vector of one lane has one.
+    const int column = 4 * odd + (hn::MaxLanes(TcF()) < 4 ? first % 4 : 0);
+    return {b.values[k0] + column, b.codes[k0] + column, a.values[k0][row] + first,
+            a.codes[k0][row / 2] + first};
+  }
+
+ private:
   template <class D, class T>
-  HWY_INLINE hn::Vec<D> of_column(D d, const T* four) const {
+  static HWY_INLINE hn::Vec<D> of_column(D d, const T* four) {
 #if HWY_TARGET == HWY_SCALAR
-    return hn::Load(d, four + first % 4);
+    return hn::Load(d, four);
 #else
     return hn::LoadDup128(d, four);
 #endif
   }
-  HWY_INLINE VI lane_codes(std::int64_t k) const {
-    return hn::BitCast(TcI(), of_column(TcU(), b.codes[k] + 4 * odd));
-  }
-  HWY_INLINE VF lane_value(std::int64_t k) const {
-    return of_column(TcF(), b.values[k] + 4 * odd);
-  }
-  HWY_INLINE VI row_codes(std::int64_t k, int pair) const {
-    return hn::BitCast(TcI(), hn::Load(TcU(), a.codes[k][row / 2 + pair] + first));
-  }
-  HWY_INLINE VF row_value(std::int64_t k, int r) const {
-    return hn::Load(TcF(), a.values[k][row + r] + first);
-  }
-  float lane_at(std::int64_t k, int j) const { return b.values[k][4 * odd + (first + j) % 4]; }
-  float row_at(std::int64_t k, int r, int j) const { return a.values[k][row + r][first + j]; }
 };
 
 // Register c[2 i + odd] (f16: a half of c[i]) of thread 4 g + t is the sum of row g + 8 i, column
@@ -234,7 +254,11 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
   const Place* c = in.src + shape.a_regs + shape.b_regs;
   const TcF df;
   const TcU du;
-  constexpr int kRows = 4, kTogether = tc::kTcTogether;
+  constexpr int kRows = 4;
+  // All 4 x 2 vectors at once, or fewer.
+  constexpr int kTogether = std::min(kRows, tc::kTcTogether),
+                kColumnsTogether = tc::kTcTogether == 8 ? 2 : 1;
+  using Source = FragmentSource<kTogether, kColumnsTogether>;
   for (std::size_t first = 0; first < kGroupLanes; first += hn::Lanes(df)) {
     // Everything is read before anything is written: registers may change places.
     VF acc[2][kRows];
@@ -247,17 +271,17 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
         acc[odd][r] = kHalf ? widened<TcFormat::kF16>(word, odd != 0) : hn::BitCast(df, word);
       }
 #pragma GCC unroll 2
-    for (int odd = 0; odd < 2; ++odd)
+    for (int odd = 0; odd < 2; odd += kColumnsTogether)
 #pragma GCC unroll 2
       for (int row = 0; row < kRows; row += kTogether) {
-        const FragmentSource source{s.a, b, odd, static_cast<int>(first), row};
-        VF sums[kTogether];
-#pragma GCC unroll 4
-        for (int r = 0; r < kTogether; ++r) sums[r] = acc[odd][row + r];
-        tc::TcBlocks<kLength, kHalf, kTogether, FragmentSource>(shape.core, source)
-            .chain(shape.k, sums);
-#pragma GCC unroll 4
-        for (int r = 0; r < kTogether; ++r) acc[odd][row + r] = sums[r];
+        const Source source{s.a, b, odd, static_cast<int>(first), row};
+        constexpr int kOutputs = kTogether * kColumnsTogether;
+        VF sums[kOutputs];
+#pragma GCC unroll 8
+        for (int o = 0; o < kOutputs; ++o) sums[o] = acc[odd + o / kTogether][row + o % kTogether];
+        tc::TcBlocks<kLength, kHalf, Source>(shape.core, source).chain(shape.k, sums);
+#pragma GCC unroll 8
+        for (int o = 0; o < kOutputs; ++o) acc[odd + o / kTogether][row + o % kTogether] = sums[o];
       }
     if (kHalf) {
       alignas(64) float low[kGroupLanes], high[kGroupLanes];
@@ -295,7 +319,8 @@ OneMma one_mma_of(const MmaShape& shape) {
   const int length = std::min(shape.core.length, shape.k);
   switch (shape.core.format) {
     case TcFormat::kTf32:
-      return length == 4 ? &one_mma<4, false, TcFormat::kTf32> : &one_mma<8, false, TcFormat::kTf32>;
+      return length == 4 ? &one_mma<4, false, TcFormat::kTf32>
+                         : &one_mma<8, false, TcFormat::kTf32>;
     case TcFormat::kBf16:
       return length == 8 ? &one_mma<8, false, TcFormat::kBf16>
                          : &one_mma<16, false, TcFormat::kBf16>;
@@ -336,7 +361,7 @@ void Mma(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       if (i > 0 && (one.mma->k != (&in)[i - 1].mma->k ||
                     one.mma->core.format != (&in)[i - 1].mma->core.format))
         spread.forget();
-      one_mma_of(*one.mma)(one, f, warp, spread);
+      one_mma_of (*one.mma)(one, f, warp, spread);
     }
   }
 }

@@ -1,12 +1,13 @@
 // One block of the tensor-core model for several vectors of outputs, and chains of blocks. How it
 // is computed is told in tensor_core_lanes.h. Whoever holds the operands says where they are: a
-// Source has, for step k,
-//   bool skip(k)               products of +0 that leave the block as it is
-//   VI lane_codes(k)           of the operand that the rows share, in both halves of every word
-//   VF lane_value(k)
-//   VI row_codes(k, pair)      of rows 2 pair (low halves) and 2 pair + 1 (high halves)
-//   VF row_value(k, row)
-//   float lane_at(k, j), row_at(k, row, j)    of lane j alone
+// Source has kRows x kColumns vectors of outputs (an even number of rows, or one column), and its
+// from(k0) has, for step k0 + i,
+//   bool skip(i)               products of +0 that leave the block as it is
+//   VI column_codes(i, c)      of the operand that the rows share, in both halves of every word
+//   VF column_value(i, c)
+//   VI row_codes(i, pair)      of rows 2 pair (low halves) and 2 pair + 1 (high halves)
+//   VF row_value(i, r)
+//   float column_at(i, c, j), row_at(i, r, j)    of lane j alone
 // Compiled once per instruction set: included again for every one (Highway).
 #if defined(DRIFTC_TENSOR_CORE_BLOCK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef DRIFTC_TENSOR_CORE_BLOCK_INL_H
@@ -35,8 +36,8 @@ using TcI = hn::Rebind<std::int32_t, TcF>;
 using TcU = hn::Rebind<std::uint32_t, TcF>;
 using VF = hn::Vec<TcF>;
 using VI = hn::Vec<TcI>;
-// Rows side by side hide the latency of a block; more than the registers hold do not.
-constexpr int kTcTogether = HWY_TARGET == HWY_AVX3 || !HWY_ARCH_X86 ? 4 : 2;
+// Outputs side by side hide the latency of a block; more than the registers hold do not.
+constexpr int kTcTogether = HWY_TARGET == HWY_AVX3 ? 8 : HWY_ARCH_X86 ? 2 : 4;
 
 // Toward zero; |v| < 2^31, so that the saturation of a general conversion is not needed.
 HWY_INLINE VI truncated(VF v) {
@@ -83,8 +84,8 @@ HWY_INLINE VI tc_code(VF v) {
   const TcI di;
   const VI field = exponent_field(v);
   const VI e = hn::Max(field, hn::Set(di, kFormat == TcFormat::kF16 ? 127 - 14 : 1));
-  const VI finite = hn::IfThenElse(hn::RebindMask(di, hn::Eq(v, hn::Zero(TcF()))),
-                                   hn::Set(di, kTcZeroCode), e);
+  const VI finite =
+      hn::IfThenElse(hn::RebindMask(di, hn::Eq(v, hn::Zero(TcF()))), hn::Set(di, kTcZeroCode), e);
   return hn::IfThenElse(hn::Eq(field, hn::Set(di, 255)), hn::Set(di, kTcSpecialCode), finite);
 }
 // ---- words of two 16-bit halves
@@ -178,20 +179,23 @@ HWY_INLINE VF to_half(VI sum, VF toward_zero, VF unit) {
   return hn::Load(df, values);
 }
 
-// Blocks of at most kLength (4, 8 or 16) products of kRows rows; f16 accumulators if kHalf.
-template <int kLength, bool kHalf, int kRows, class Source>
+// Blocks of at most kLength (4, 8 or 16) products; f16 accumulators if kHalf. Output (r, c) of the
+// source is number c * rows + r here.
+template <int kLength, bool kHalf, class Source>
 class TcBlocks {
+  static constexpr int kRows = Source::kRows, kOutputs = kRows * Source::kColumns;
+
  public:
   TcBlocks(const TensorCore& core, const Source& source) : core_(core), source_(source) {}
 
   // acc[r] = the chain of blocks over `steps` steps.
-  HWY_INLINE void chain(std::int64_t steps, VF (&acc)[kRows]) const {
+  HWY_INLINE void chain(std::int64_t steps, VF (&acc)[kOutputs]) const {
     for (std::int64_t k0 = 0; k0 < steps; k0 += kLength)
       block(k0, static_cast<int>(std::min<std::int64_t>(kLength, steps - k0)), acc);
   }
 
  private:
-  static constexpr int kPairs = (kRows + 1) / 2;
+  static constexpr int kPairs = (kOutputs + 1) / 2, kRowPairs = (kRows + 1) / 2;
   // The biased alignment exponents with which products, scaled products and results are exact in
   // f32: -98 to 126.
   static constexpr int kLowest = 29, kHighest = 253;
@@ -205,12 +209,12 @@ class TcBlocks {
   };
 
   template <class Fn>
-  HWY_INLINE void for_steps(std::int64_t k0, int count, const Fn& fn) const {
+  HWY_INLINE void for_steps(int count, const Fn& fn) const {
     if (HWY_LIKELY(count == kLength)) {
 #pragma GCC unroll 16
-      for (int i = 0; i < kLength; ++i) fn(k0 + i);
+      for (int i = 0; i < kLength; ++i) fn(i);
     } else {
-      for (int i = 0; i < count; ++i) fn(k0 + i);
+      for (int i = 0; i < count; ++i) fn(i);
     }
   }
 
@@ -223,10 +227,10 @@ class TcBlocks {
     return hn::IfThenZeroElse(hn::RebindMask(di, hn::Eq(acc, hn::Zero(TcF()))),
                               hn::Max(field, hn::Set(di, 127 - 14)));
   }
-  HWY_INLINE VI acc_word(const VF (&acc)[kRows], int pair) const {
+  HWY_INLINE VI acc_word(const VF (&acc)[kOutputs], int pair) const {
     const TcI di;
     const VI low = acc_code(acc[2 * pair]);
-    if (2 * pair + 1 == kRows) return hn::Or(low, hn::ShiftLeft<16>(low));
+    if (2 * pair + 1 == kOutputs) return hn::Or(low, hn::ShiftLeft<16>(low));
     if (kHalf) return hn::Or(low, hn::ShiftLeft<16>(acc_code(acc[2 * pair + 1])));
     const TcU du;
     const VI high = hn::BitCast(di, hn::ShiftRight<7>(hn::BitCast(du, acc[2 * pair + 1])));
@@ -240,14 +244,14 @@ class TcBlocks {
   }
   // Words of both rows of a pair, all ones where `test` holds.
   template <class V, class Test>
-  static HWY_INLINE VI of_pair(const V (&rows)[kRows], int p, const Test& test) {
-    const int last = std::min(2 * p + 1, kRows - 1);
+  static HWY_INLINE VI of_pair(const V (&rows)[kOutputs], int p, const Test& test) {
+    const int last = std::min(2 * p + 1, kOutputs - 1);
     return halves_join(test(rows[2 * p]), test(rows[last]));
   }
 
   // Some exponent is outside: lanes in which every term is zero are in order, others are bad.
-  HWY_NOINLINE void sort_out(const VF (&acc)[kRows], const VI (&products)[kPairs], VI (&e)[kPairs],
-                             Bad& bad) const {
+  HWY_NOINLINE void sort_out(const VF (&acc)[kOutputs], const VI (&products)[kPairs],
+                             VI (&e)[kPairs], Bad& bad) const {
     const TcI di;
     for (int p = 0; p < kPairs; ++p) {
       const VI zero = of_pair(acc, p, [](VF v) HWY_ATTR {
@@ -263,7 +267,7 @@ class TcBlocks {
   }
   // 16 products of F + 2 bits fill 31 bits; with the accumulator they might not fit.
   static constexpr std::int32_t kLarge = (1 << 30) - (1 << 27);
-  HWY_NOINLINE void note_large(const VI (&products)[kRows], Bad& bad) const {
+  HWY_NOINLINE void note_large(const VI (&products)[kOutputs], Bad& bad) const {
     const TcI di;
     for (int p = 0; p < kPairs; ++p) {
       const VI large = of_pair(products, p, [](VI v) HWY_ATTR {
@@ -276,95 +280,127 @@ class TcBlocks {
   }
 
   // The bad lanes of `acc` through the scalar model, from what they were `before`.
-  HWY_NOINLINE void one_by_one(std::int64_t k0, int count, const VF (&before)[kRows],
-                               VF (&acc)[kRows], const Bad& bad) const {
+  HWY_NOINLINE void one_by_one(std::int64_t k0, int count, const VF (&before)[kOutputs],
+                               VF (&acc)[kOutputs], const Bad& bad) const {
     const TcF df;
-    for (int r = 0; r < kRows; ++r) {
+    const auto at = source_.from(k0);
+    for (int o = 0; o < kOutputs; ++o) {
       HWY_ALIGN float c[kTcLanes], out[kTcLanes];
-      hn::Store(before[r], df, c);
-      hn::Store(acc[r], df, out);
+      hn::Store(before[o], df, c);
+      hn::Store(acc[o], df, out);
       for (int j = 0; j < static_cast<int>(hn::Lanes(df)); ++j) {
-        if ((static_cast<std::uint32_t>(bad.words[r / 2][j]) >> (r % 2 * 16) & 0xFFFF) == 0)
+        if ((static_cast<std::uint32_t>(bad.words[o / 2][j]) >> (o % 2 * 16) & 0xFFFF) == 0)
           continue;
         std::array<float, kLength> a{}, b{};
         std::size_t n = 0;
-        for (std::int64_t k = k0; k < k0 + count; ++k) {
-          if (source_.skip(k)) continue;
-          a[n] = source_.row_at(k, r, j);
-          b[n++] = source_.lane_at(k, j);
+        for (int i = 0; i < count; ++i) {
+          if (at.skip(i)) continue;
+          a[n] = at.row_at(i, o % kRows, j);
+          b[n++] = at.column_at(i, o / kRows, j);
         }
         out[j] = tensor_core_block(core_, c[j], std::span(a).first(n), std::span(b).first(n)).value;
       }
-      acc[r] = hn::Load(df, out);
+      acc[o] = hn::Load(df, out);
     }
   }
 
-  HWY_INLINE void block(std::int64_t k0, int count, VF (&acc)[kRows]) const {
+  // GCC would rather add in a tree, which takes more registers than there are.
+  static HWY_INLINE void in_order(VI& sum) {
+#if HWY_TARGET == HWY_AVX3
+    asm("" : "+v"(sum.raw));
+#elif HWY_TARGET == HWY_AVX2
+    asm("" : "+x"(sum.raw));
+#else
+    (void)sum;
+#endif
+  }
+
+  HWY_INLINE void block(std::int64_t k0, int count, VF (&acc)[kOutputs]) const {
     const TcF df;
     const TcI di;
     const TcU du;
+    const auto at = source_.from(k0);
     VI products_only[kPairs], e[kPairs];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int p = 0; p < kPairs; ++p) products_only[p] = halves_of(2 * kTcZeroCode);
-    for_steps(k0, count, [&](std::int64_t k) HWY_ATTR {
-      if (source_.skip(k)) return;
-      const VI lanes = source_.lane_codes(k);
-#pragma GCC unroll 2
+    for_steps(count, [&](int i) HWY_ATTR {
+      if (at.skip(i)) return;
+#pragma GCC unroll 4
       for (int p = 0; p < kPairs; ++p)
-        products_only[p] = halves_max(products_only[p], halves_add(source_.row_codes(k, p), lanes));
+        products_only[p] = halves_max(
+            products_only[p],
+            halves_add(at.row_codes(i, p % kRowPairs), at.column_codes(i, p / kRowPairs)));
     });
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int p = 0; p < kPairs; ++p) {
       e[p] = halves_max(products_only[p], acc_word(acc, p));
       if (kHalf) e[p] = halves_max(e[p], halves_of(core_.floor + 127));
     }
     Bad bad;
     VI worst = distance(e[0]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int p = 1; p < kPairs; ++p) worst = halves_max_unsigned(worst, distance(e[p]));
-    if (HWY_UNLIKELY(any_half_above_unsigned(worst, widest()))) sort_out(acc, products_only, e, bad);
+    if (HWY_UNLIKELY(any_half_above_unsigned(worst, widest()))) {
+      // What calls see has to be in memory: copies are.
+      VF a[kOutputs];
+      VI products[kPairs], sorted[kPairs];
+      std::copy_n(acc, kOutputs, a);
+      std::copy_n(products_only, kPairs, products);
+      std::copy_n(e, kPairs, sorted);
+      sort_out(a, products, sorted, bad);
+      std::copy_n(sorted, kPairs, e);
+    }
 
     // 2^(F - emax)
-    VF scale[kRows];
-    VI sum[kRows];
+    VF scale[kOutputs];
+    VI sum[kOutputs];
     const auto top = hn::Set(du, static_cast<std::uint32_t>(core_.fraction_bits + 254) << 23);
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      auto word = hn::BitCast(du, e[r / 2]);
-      if (r % 2 != 0) word = hn::ShiftRight<16>(word);
-      scale[r] = hn::BitCast(df, hn::Sub(top, hn::ShiftLeft<23>(word)));
-      sum[r] = kLength == 16 ? hn::Zero(di) : truncated(hn::Mul(acc[r], scale[r]));
+#pragma GCC unroll 8
+    for (int o = 0; o < kOutputs; ++o) {
+      auto word = hn::BitCast(du, e[o / 2]);
+      if (o % 2 != 0) word = hn::ShiftRight<16>(word);
+      scale[o] = hn::BitCast(df, hn::Sub(top, hn::ShiftLeft<23>(word)));
+      sum[o] = kLength == 16 ? hn::Zero(di) : truncated(hn::Mul(acc[o], scale[o]));
     }
-    for_steps(k0, count, [&](std::int64_t k) HWY_ATTR {
-      if (source_.skip(k)) return;
-      const VF lanes = source_.lane_value(k);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r)
-        sum[r] = hn::Add(sum[r],
-                         truncated(hn::Mul(hn::Mul(source_.row_value(k, r), lanes), scale[r])));
+    for_steps(count, [&](int i) HWY_ATTR {
+      if (at.skip(i)) return;
+#pragma GCC unroll 8
+      for (int o = 0; o < kOutputs; ++o) {
+        const VF product = hn::Mul(at.row_value(i, o % kRows), at.column_value(i, o / kRows));
+        sum[o] = hn::Add(sum[o], truncated(hn::Mul(product, scale[o])));
+        in_order(sum[o]);
+      }
     });
     if (kLength == 16) {
       VI largest = hn::Abs(sum[0]);
-#pragma GCC unroll 4
-      for (int r = 1; r < kRows; ++r) largest = hn::Max(largest, hn::Abs(sum[r]));
-      if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Gt(largest, hn::Set(di, kLarge)))))
-        note_large(sum, bad);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r)
-        sum[r] = hn::Add(sum[r], truncated(hn::Mul(acc[r], scale[r])));
+#pragma GCC unroll 8
+      for (int o = 1; o < kOutputs; ++o) largest = hn::Max(largest, hn::Abs(sum[o]));
+      if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Gt(largest, hn::Set(di, kLarge))))) {
+        VI products[kOutputs];
+        std::copy_n(sum, kOutputs, products);
+        note_large(products, bad);
+      }
+#pragma GCC unroll 8
+      for (int o = 0; o < kOutputs; ++o)
+        sum[o] = hn::Add(sum[o], truncated(hn::Mul(acc[o], scale[o])));
     }
-    VF result[kRows];
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const VF toward_zero = to_float_rz(sum[r]);
+    VF result[kOutputs];
+#pragma GCC unroll 8
+    for (int o = 0; o < kOutputs; ++o) {
+      const VF toward_zero = to_float_rz(sum[o]);
       // 2^(emax - F): the two exponents' fields add up to 254.
-      const VF unit =
-          hn::BitCast(df, hn::Sub(hn::Set(du, 254u << 23), hn::BitCast(du, scale[r])));
-      result[r] = kHalf ? to_half(sum[r], toward_zero, unit) : hn::Mul(toward_zero, unit);
+      const VF unit = hn::BitCast(df, hn::Sub(hn::Set(du, 254u << 23), hn::BitCast(du, scale[o])));
+      result[o] = kHalf ? to_half(sum[o], toward_zero, unit) : hn::Mul(toward_zero, unit);
     }
-    if (HWY_UNLIKELY(bad.any)) one_by_one(k0, count, acc, result, bad);
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) acc[r] = result[r];
+    if (HWY_UNLIKELY(bad.any)) {
+      VF before[kOutputs], after[kOutputs];
+      std::copy_n(acc, kOutputs, before);
+      std::copy_n(result, kOutputs, after);
+      one_by_one(k0, count, before, after, bad);
+      std::copy_n(after, kOutputs, result);
+    }
+#pragma GCC unroll 8
+    for (int o = 0; o < kOutputs; ++o) acc[o] = result[o];
   }
 
   const TensorCore& core_;

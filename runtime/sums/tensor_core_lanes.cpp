@@ -61,12 +61,11 @@ void rows_of(std::int64_t rows, std::int64_t steps, float* values, std::uint32_t
     r = 0;
     codes += pairs;
   };
-  for_operands<kFormat>(rows * steps, values,
-                        [&](std::int64_t, std::int64_t n, VI code) HWY_ATTR {
-                          HWY_ALIGN std::int32_t all[kTcLanes];
-                          hn::Store(code, TcI(), all);
-                          for (std::int64_t j = 0; j < n; ++j) put(all[j]);
-                        });
+  for_operands<kFormat>(rows * steps, values, [&](std::int64_t, std::int64_t n, VI code) HWY_ATTR {
+    HWY_ALIGN std::int32_t all[kTcLanes];
+    hn::Store(code, TcI(), all);
+    for (std::int64_t j = 0; j < n; ++j) put(all[j]);
+  });
 }
 
 void prepare_lanes(TcFormat format, std::int64_t count, float* values, std::uint32_t* codes) {
@@ -82,53 +81,57 @@ void prepare_rows(TcFormat format, std::int64_t rows, std::int64_t steps, float*
 }
 
 // Rows from `row` on and the vector of lanes from `lane` on.
-template <bool kOffsets>
+template <int kSourceRows, bool kOffsets>
 struct PanelSource {
+  static constexpr int kRows = kSourceRows, kColumns = 1;
   const TcTile& tile;
-  const float* row_values;
-  const std::uint32_t* row_words;
-  std::int64_t rows, pairs;
-  int lane;
+  int row, lane;
 
-  PanelSource(const TcTile& t, int row, int first_lane)
-      : tile(t),
-        row_values(t.row_values + row),
-        row_words(t.row_codes + row / 2),
-        rows(t.rows),
-        pairs(tensor_core_pairs(t.rows)),
-        lane(first_lane) {}
+  struct Steps {
+    const float* lanes;
+    const std::uint32_t* codes;
+    const std::int64_t* offsets;  // or null
+    const float* rows;
+    const std::uint32_t* row_words;
+    std::int64_t row_step, pair_step;
 
-  HWY_INLINE std::int64_t offset(std::int64_t k) const {
-    return kOffsets ? tile.offsets[k] : k * kTcLanes;
+    HWY_INLINE std::int64_t offset(int i) const { return kOffsets ? offsets[i] : i * kTcLanes; }
+    HWY_INLINE bool skip(int i) const { return kOffsets && offset(i) < 0; }
+    HWY_INLINE VI column_codes(int i, int) const {
+      return hn::BitCast(TcI(), hn::LoadU(TcU(), codes + offset(i)));
+    }
+    HWY_INLINE VF column_value(int i, int) const { return hn::LoadU(TcF(), lanes + offset(i)); }
+    HWY_INLINE VI row_codes(int i, int pair) const {
+      return hn::Set(TcI(), static_cast<std::int32_t>(row_words[i * pair_step + pair]));
+    }
+    HWY_INLINE VF row_value(int i, int r) const { return hn::Set(TcF(), rows[i * row_step + r]); }
+    float column_at(int i, int, int j) const { return lanes[offset(i) + j]; }
+    float row_at(int i, int r, int) const { return rows[i * row_step + r]; }
+  };
+  HWY_INLINE Steps from(std::int64_t k0) const {
+    const std::int64_t first = lane + (kOffsets ? 0 : k0 * kTcLanes);
+    const std::int64_t pairs = tensor_core_pairs(tile.rows);
+    return {tile.lanes + first,
+            tile.lane_codes + first,
+            kOffsets ? tile.offsets + k0 : nullptr,
+            tile.row_values + k0 * tile.rows + row,
+            tile.row_codes + k0 * pairs + row / 2,
+            tile.rows,
+            pairs};
   }
-  HWY_INLINE bool skip(std::int64_t k) const { return kOffsets && offset(k) < 0; }
-  HWY_INLINE VI lane_codes(std::int64_t k) const {
-    return hn::BitCast(TcI(), hn::LoadU(TcU(), tile.lane_codes + offset(k) + lane));
-  }
-  HWY_INLINE VF lane_value(std::int64_t k) const {
-    return hn::LoadU(TcF(), tile.lanes + offset(k) + lane);
-  }
-  HWY_INLINE VI row_codes(std::int64_t k, int pair) const {
-    return hn::Set(TcI(), static_cast<std::int32_t>(row_words[k * pairs + pair]));
-  }
-  HWY_INLINE VF row_value(std::int64_t k, int r) const {
-    return hn::Set(TcF(), row_values[k * rows + r]);
-  }
-  float lane_at(std::int64_t k, int j) const { return tile.lanes[offset(k) + lane + j]; }
-  float row_at(std::int64_t k, int r, int) const { return row_values[k * rows + r]; }
 };
 
 template <int kLength, bool kOffsets, bool kHalf, int kRows>
 void rows_of_tile(const TensorCore& core, const TcTile& tile, int row, int lane) {
   const TcF df;
-  using Source = PanelSource<kOffsets>;
-  const Source source(tile, row, lane);
+  using Source = PanelSource<kRows, kOffsets>;
+  const Source source{tile, row, lane};
   float* acc = tile.acc + row * tile.acc_step + lane;
   VF v[kRows];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) v[r] = hn::LoadU(df, acc + r * tile.acc_step);
-  TcBlocks<kLength, kHalf, kRows, Source>(core, source).chain(tile.steps, v);
-#pragma GCC unroll 4
+  TcBlocks<kLength, kHalf, Source>(core, source).chain(tile.steps, v);
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) hn::StoreU(v[r], df, acc + r * tile.acc_step);
 }
 
@@ -138,10 +141,8 @@ void tile_of(const TensorCore& core, const TcTile& tile) {
     int row = 0;
     for (; row + kTcTogether <= tile.rows; row += kTcTogether)
       rows_of_tile<kLength, kOffsets, kHalf, kTcTogether>(core, tile, row, lane);
-    if (kTcTogether > 2 && row + 2 <= tile.rows) {
+    for (; row + 2 <= tile.rows; row += 2)
       rows_of_tile<kLength, kOffsets, kHalf, 2>(core, tile, row, lane);
-      row += 2;
-    }
     if (row < tile.rows) rows_of_tile<kLength, kOffsets, kHalf, 1>(core, tile, row, lane);
   }
 }
