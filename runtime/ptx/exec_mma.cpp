@@ -145,8 +145,39 @@ void spread_a(const BoundInst& in, const Frame& f, std::size_t warp, SpreadA& s)
     }
 }
 
-// Register h holds four (pairs of) rows of B, thread 4 g + t row t of column g: a matrix of 8
-// columns that is transposed four columns at a time.
+template <TcFormat kFormat>
+HWY_INLINE void put_columns(VF v, float* values, u32* codes) {
+  hn::StoreU(v, TcF(), values);
+  hn::StoreU(hn::BitCast(TcU(), tc::tc_lane_word(tc::tc_code<kFormat>(v))), TcU(), codes);
+}
+
+// Lane 4 g + t of the two halves is row t of column g: to[8 t + n] is row t of the n-th column in
+// the order 0, 2, 4, 6, 1, 3, 5, 7.
+template <TcFormat kFormat>
+HWY_INLINE void transpose_columns(const u32* low, const u32* high, int part, float* values,
+                                  u32* codes) {
+#if HWY_TARGET == HWY_AVX3
+  const VF a = operand_of<kFormat>(low, 0, part), b = operand_of<kFormat>(high, 0, part);
+  alignas(64) static constexpr s32 kFrom[2][16] = {
+      {0, 8, 16, 24, 4, 12, 20, 28, 1, 9, 17, 25, 5, 13, 21, 29},
+      {2, 10, 18, 26, 6, 14, 22, 30, 3, 11, 19, 27, 7, 15, 23, 31}};
+  for (int h = 0; h < 2; ++h)
+    put_columns<kFormat>(VF{_mm512_permutex2var_ps(a.raw, hn::Load(TcI(), kFrom[h]).raw, b.raw)},
+                         values + 16 * h, codes + 16 * h);
+#else
+  alignas(64) float columns[kColumns][4], rows[4][kColumns];
+  for (std::size_t i = 0; i < kGroupLanes; i += hn::Lanes(TcF())) {
+    hn::StoreU(operand_of<kFormat>(low, i, part), TcF(), columns[0] + i);
+    hn::StoreU(operand_of<kFormat>(high, i, part), TcF(), columns[4] + i);
+  }
+  for (u32 n = 0; n < kColumns; ++n)
+    for (u32 t = 0; t < 4; ++t) rows[t][n] = columns[2 * n % kColumns + n / 4][t];
+  for (std::size_t i = 0; i < 2 * std::size_t{kGroupLanes}; i += hn::Lanes(TcF()))
+    put_columns<kFormat>(hn::Load(TcF(), rows[0] + i), values + i, codes + i);
+#endif
+}
+
+// Register h holds four (pairs of) rows of B, thread 4 g + t row t of column g.
 template <TcFormat kFormat>
 const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, Spread& spread) {
   const MmaShape& shape = *in.mma;
@@ -159,39 +190,10 @@ const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, S
   std::copy_n(from, shape.b_regs, s.from);
   for (int reg = 0; reg < shape.b_regs; ++reg)
     for (int part = 0; part < kOperandsOfWord<kFormat>; ++part) {
-      alignas(64) float columns[kColumns][4];
-      for (u32 half = 0; half < 2; ++half)
-        for (std::size_t i = 0; i < kGroupLanes; i += hn::Lanes(TcF()))
-          hn::StoreU(operand_of<kFormat>(half_of(f, from[reg], warp, half), i, part), TcF(),
-                     columns[4 * half] + i);
       const int k = 4 * (reg * kOperandsOfWord<kFormat> + part);
-      for (u32 odd = 0; odd < 2; ++odd) {
-#if HWY_TARGET == HWY_SCALAR
-        for (u32 t = 0; t < 4; ++t)
-          for (u32 n = 0; n < 4; ++n) s.values[k + t][4 * odd + n] = columns[2 * n + odd][t];
-#else
-        const hn::FixedTag<float, 4> d;
-        const hn::RepartitionToWide<decltype(d)> wide;
-        const auto a = hn::Load(d, columns[odd]), b = hn::Load(d, columns[2 + odd]),
-                   c = hn::Load(d, columns[4 + odd]), e = hn::Load(d, columns[6 + odd]);
-        const auto low_ab = hn::BitCast(wide, hn::InterleaveLower(d, a, b)),
-                   low_ce = hn::BitCast(wide, hn::InterleaveLower(d, c, e)),
-                   high_ab = hn::BitCast(wide, hn::InterleaveUpper(d, a, b)),
-                   high_ce = hn::BitCast(wide, hn::InterleaveUpper(d, c, e));
-        const auto put = [&](int t, auto v) HWY_ATTR {
-          hn::Store(hn::BitCast(d, v), d, s.values[k + t] + 4 * odd);
-        };
-        put(0, hn::InterleaveLower(wide, low_ab, low_ce));
-        put(1, hn::InterleaveUpper(wide, low_ab, low_ce));
-        put(2, hn::InterleaveLower(wide, high_ab, high_ce));
-        put(3, hn::InterleaveUpper(wide, high_ab, high_ce));
-#endif
-      }
+      transpose_columns<kFormat>(half_of(f, from[reg], warp, 0), half_of(f, from[reg], warp, 1),
+                                 part, s.values[k], s.codes[k]);
     }
-  for (std::size_t i = 0; i < static_cast<std::size_t>(shape.k) * kColumns; i += hn::Lanes(TcF())) {
-    const VI code = tc::tc_code<kFormat>(hn::Load(TcF(), s.values[0] + i));
-    hn::Store(hn::BitCast(TcU(), tc::tc_lane_word(code)), TcU(), s.codes[0] + i);
-  }
   return s;
 }
 
@@ -200,6 +202,7 @@ const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, S
 template <int kSourceRows, int kSourceColumns>
 struct FragmentSource {
   static constexpr int kRows = kSourceRows, kColumns = kSourceColumns;
+  static constexpr bool kWholeBlocks = true;
   const SpreadA& a;
   const SpreadB& b;
   int odd, first, row;
@@ -378,29 +381,51 @@ void bad_row(const BoundInst& in, Frame& f, std::size_t warp) {
   }
 }
 
+// at[i] = where row i lies in shared memory. False when one does not, or not on 16 bytes.
+HWY_INLINE bool row_offsets(const BoundInst& in, const Frame& f, std::size_t warp, u32* at) {
+  const u32 rows = 8u * in.memory.count;
+  if (f.shared_bytes < 16) return false;
+  // Signed addresses plus an offset like this are below 2^32 as unsigned numbers, negative ones
+  // above every size there is.
+  constexpr std::int64_t kMostOffset = 1 << 30;
+  if (in.imm < 0 || in.imm > kMostOffset) {
+    for (u32 i = 0; i < rows; ++i) {
+      const u32 base = half_of(f, in.src[0], warp, i / kGroupLanes)[i % kGroupLanes];
+      const std::int64_t address = std::int64_t{static_cast<s32>(base)} + in.imm;
+      if (address < 0 || address + 16 > std::int64_t{f.shared_bytes} || address % 16 != 0)
+        return false;
+      at[i] = static_cast<u32>(address);
+    }
+    return true;
+  }
+  const TcU d;
+  const auto offset = hn::Set(d, static_cast<u32>(in.imm)), last = hn::Set(d, f.shared_bytes - 16),
+             low_bits = hn::Set(d, 15u), zero = hn::Zero(d);
+  auto bad = zero;
+  for (u32 i = 0; i < rows; i += static_cast<u32>(hn::Lanes(d))) {
+    const auto v = hn::Add(
+        hn::LoadU(d, half_of(f, in.src[0], warp, i / kGroupLanes) + i % kGroupLanes), offset);
+    hn::StoreU(v, d, at + i);
+    // Of one matrix, half of a wide vector counts.
+    const auto counts = hn::FirstN(d, rows - i);
+    const auto too_far = hn::IfThenElseZero(hn::Gt(v, last), hn::Set(d, ~0u));
+    bad = hn::Or(bad, hn::IfThenElseZero(counts, hn::Or(too_far, hn::And(v, low_bits))));
+  }
+  return hn::AllTrue(d, hn::Eq(bad, zero));
+}
+
 // Row r of matrix q comes from the address that thread 8 q + r gives; its 16 bytes are the words of
 // threads 4 r to 4 r + 3.
 void LoadMatrix(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   for (std::size_t warp = g0 / 2 * kWarp; warp < std::size_t{g1} * kGroupLanes; warp += kWarp) {
     if (!whole_warp(in, f, warp)) continue;
-    const u32 rows = 8u * in.memory.count;
-    // Offsets into shared memory, as loads; a negative one is a large one.
-    std::uint64_t at[kWarp], bits = 0, highest = 0;
-    for (u32 half = 0; half * kGroupLanes < rows; ++half) {
-      const u32* base = half_of(f, in.src[0], warp, half);
-      for (u32 j = 0; j < kGroupLanes; ++j)
-        at[half * kGroupLanes + j] =
-            static_cast<std::uint64_t>(std::int64_t{static_cast<s32>(base[j])} + in.imm);
-    }
-    for (u32 i = 0; i < rows; ++i) {
-      bits |= at[i];
-      highest = std::max(highest, at[i]);
-    }
-    if (bits % 16 != 0 || highest >= f.shared_bytes || highest + 16 > f.shared_bytes)
-      return bad_row(in, f, warp);
+    alignas(64) u32 at[kWarp];
+    if (!row_offsets(in, f, warp, at)) return bad_row(in, f, warp);
+    const auto from = [&](u32 i) { return f.shared + at[i]; };
     for (u32 q = 0; q < in.memory.count; ++q) {
       auto* to = reinterpret_cast<std::byte*>(half_of(f, in.dst[q], warp, 0));
-      for (u32 r = 0; r < 8; ++r) std::memcpy(to + 16 * r, f.shared + at[8 * q + r], 16);
+#pragma GCC unroll 8
+      for (u32 r = 0; r < 8; ++r) std::memcpy(to + 16 * r, from(8 * q + r), 16);
     }
   }
 }

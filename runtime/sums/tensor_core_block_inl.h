@@ -1,7 +1,7 @@
 // One block of the tensor-core model for several vectors of outputs, and chains of blocks. How it
 // is computed is told in tensor_core_lanes.h. Whoever holds the operands says where they are: a
-// Source has kRows x kColumns vectors of outputs (an even number of rows, or one column), and its
-// from(k0) has, for step k0 + i,
+// Source has kRows x kColumns vectors of outputs (an even number of rows, or one column), may say
+// that steps are a multiple of the block (kWholeBlocks), and its from(k0) has, for step k0 + i,
 //   bool skip(i)               products of +0 that leave the block as it is
 //   VI column_codes(i, c)      of the operand that the rows share, in both halves of every word
 //   VF column_value(i, c)
@@ -188,10 +188,15 @@ class TcBlocks {
  public:
   TcBlocks(const TensorCore& core, const Source& source) : core_(core), source_(source) {}
 
-  // acc[r] = the chain of blocks over `steps` steps.
+  // acc[o] = the chain of blocks over `steps` steps.
   HWY_INLINE void chain(std::int64_t steps, VF (&acc)[kOutputs]) const {
-    for (std::int64_t k0 = 0; k0 < steps; k0 += kLength)
-      block(k0, static_cast<int>(std::min<std::int64_t>(kLength, steps - k0)), acc);
+    std::int64_t k0 = 0;
+    for (; k0 + kLength <= steps; k0 += kLength) block<true>(k0, kLength, acc);
+    if (Source::kWholeBlocks || k0 == steps) return;
+    VF last[kOutputs];
+    std::copy_n(acc, kOutputs, last);
+    short_block(k0, static_cast<int>(steps - k0), last);
+    std::copy_n(last, kOutputs, acc);
   }
 
  private:
@@ -208,9 +213,9 @@ class TcBlocks {
     HWY_ALIGN std::int32_t words[kPairs][kTcLanes];
   };
 
-  template <class Fn>
-  HWY_INLINE void for_steps(int count, const Fn& fn) const {
-    if (HWY_LIKELY(count == kLength)) {
+  template <bool kWhole, class Fn>
+  static HWY_INLINE void for_steps(int count, const Fn& fn) {
+    if (kWhole) {
 #pragma GCC unroll 16
       for (int i = 0; i < kLength; ++i) fn(i);
     } else {
@@ -315,6 +320,10 @@ class TcBlocks {
 #endif
   }
 
+  HWY_NOINLINE void short_block(std::int64_t k0, int count, VF (&acc)[kOutputs]) const {
+    block<false>(k0, count, acc);
+  }
+  template <bool kWhole>
   HWY_INLINE void block(std::int64_t k0, int count, VF (&acc)[kOutputs]) const {
     const TcF df;
     const TcI di;
@@ -323,7 +332,7 @@ class TcBlocks {
     VI products_only[kPairs], e[kPairs];
 #pragma GCC unroll 4
     for (int p = 0; p < kPairs; ++p) products_only[p] = halves_of(2 * kTcZeroCode);
-    for_steps(count, [&](int i) HWY_ATTR {
+    for_steps<kWhole>(count, [&](int i) HWY_ATTR {
       if (at.skip(i)) return;
 #pragma GCC unroll 4
       for (int p = 0; p < kPairs; ++p)
@@ -362,7 +371,7 @@ class TcBlocks {
       scale[o] = hn::BitCast(df, hn::Sub(top, hn::ShiftLeft<23>(word)));
       sum[o] = kLength == 16 ? hn::Zero(di) : truncated(hn::Mul(acc[o], scale[o]));
     }
-    for_steps(count, [&](int i) HWY_ATTR {
+    for_steps<kWhole>(count, [&](int i) HWY_ATTR {
       if (at.skip(i)) return;
 #pragma GCC unroll 8
       for (int o = 0; o < kOutputs; ++o) {
