@@ -88,7 +88,7 @@ HWY_INLINE VI tc_code(VF v) {
       hn::IfThenElse(hn::RebindMask(di, hn::Eq(v, hn::Zero(TcF()))), hn::Set(di, kTcZeroCode), e);
   return hn::IfThenElse(hn::Eq(field, hn::Set(di, 255)), hn::Set(di, kTcSpecialCode), finite);
 }
-// ---- words of two 16-bit halves
+// ---- words of two 16-bit halves; what passes 16 bits wraps
 
 #if HWY_TARGET == HWY_SCALAR
 template <class Fn>
@@ -98,10 +98,10 @@ HWY_INLINE VI by_halves(VI a, VI b, const Fn& fn) {
   const std::int32_t low = fn(static_cast<std::int16_t>(x), static_cast<std::int16_t>(y));
   return hn::Set(di, (low & 0xFFFF) | fn(x >> 16, y >> 16) * 65536);
 }
-HWY_INLINE VI halves_add(VI a, VI b) {  // saturates
-  return by_halves(a, b, [](int x, int y) { return std::clamp(x + y, -32768, 32767); });
+HWY_INLINE VI halves_add(VI a, VI b) {
+  return by_halves(a, b, [](int x, int y) { return int{static_cast<std::int16_t>(x + y)}; });
 }
-HWY_INLINE VI halves_sub(VI a, VI b) {  // wraps
+HWY_INLINE VI halves_sub(VI a, VI b) {
   return by_halves(a, b, [](int x, int y) { return int{static_cast<std::int16_t>(x - y)}; });
 }
 HWY_INLINE VI halves_max(VI a, VI b) {
@@ -122,11 +122,11 @@ HWY_INLINE bool any_half_above_unsigned(VI a, VI b) {
 #else
 using TcS16 = hn::Repartition<std::int16_t, TcF>;
 using TcU16 = hn::Repartition<std::uint16_t, TcF>;
-HWY_INLINE VI halves_add(VI a, VI b) {  // saturates
+HWY_INLINE VI halves_add(VI a, VI b) {
   const TcS16 d;
-  return hn::BitCast(TcI(), hn::SaturatedAdd(hn::BitCast(d, a), hn::BitCast(d, b)));
+  return hn::BitCast(TcI(), hn::Add(hn::BitCast(d, a), hn::BitCast(d, b)));
 }
-HWY_INLINE VI halves_sub(VI a, VI b) {  // wraps
+HWY_INLINE VI halves_sub(VI a, VI b) {
   const TcS16 d;
   return hn::BitCast(TcI(), hn::Sub(hn::BitCast(d, a), hn::BitCast(d, b)));
 }
@@ -335,10 +335,14 @@ class TcBlocks {
     for_steps<kWhole>(count, [&](int i) HWY_ATTR {
       if (at.skip(i)) return;
 #pragma GCC unroll 4
-      for (int p = 0; p < kPairs; ++p)
-        products_only[p] = halves_max(
-            products_only[p],
-            halves_add(at.row_codes(i, p % kRowPairs), at.column_codes(i, p / kRowPairs)));
+      for (int p = 0; p < kRowPairs; ++p) {
+        const VI rows = at.row_codes(i, p);
+#pragma GCC unroll 2
+        for (int c = 0; c < Source::kColumns; ++c) {
+          VI& most = products_only[c * kRowPairs + p];
+          most = halves_max(most, halves_add(rows, at.column_codes(i, c)));
+        }
+      }
     });
 #pragma GCC unroll 4
     for (int p = 0; p < kPairs; ++p) {

@@ -18,10 +18,10 @@ namespace driftc::runtime {
 inline constexpr int kTcLanes = 16;
 
 // Codes stand for exponents in 16 bits: EXP(x) of numerics.md 1.2 or one of these, far enough from
-// every finite exponent that sums of two, which saturate, keep their meaning: two zeros or a zero
-// and a number are no product, whatever meets a special value is outside every range.
+// every finite exponent and from each other that sums of two keep their meaning: two zeros or a
+// zero and a number are no product, whatever meets a special value is outside every range.
 inline constexpr std::int32_t kTcZeroCode = -8000;
-inline constexpr std::int32_t kTcSpecialCode = 24000;  // Inf and NaN
+inline constexpr std::int32_t kTcSpecialCode = 12000;  // Inf and NaN
 
 // values[i] becomes the operand of the unit (tf32: low 13 bits dropped). It is representable in
 // `format` (tf32: any f32).
