@@ -53,6 +53,9 @@ HWY_INLINE VF widened(hn::Vec<TcU> words, bool high) {
     return hn::BitCast(df,
                        high ? hn::And(words, hn::Set(d, 0xFFFF0000u)) : hn::ShiftLeft<16>(words));
   const auto h = high ? hn::ShiftRight<16>(words) : words;
+#if HWY_TARGET == HWY_AVX3
+  return VF{_mm512_cvtph_ps(_mm512_cvtepi32_epi16(h.raw))};
+#else
   const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(d, 0x8000u)));
   const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(d, 0x7FFFu)));
   // Exponents move by 127 - 15; a product with a power of two does so for subnormals too.
@@ -61,6 +64,7 @@ HWY_INLINE VF widened(hn::Vec<TcU> words, bool high) {
       hn::Eq(hn::And(magnitude, hn::Set(d, 0x0F800000u)), hn::Set(d, 0x0F800000u));  // Inf and NaN
   wide = hn::Or(wide, hn::IfThenElseZero(special, hn::Set(d, 0x7F800000u)));
   return hn::BitCast(df, hn::Or(wide, sign));
+#endif
 }
 
 // The operands in lanes [i, ...) of 16 registers' words: one for tf32, else the low and high
@@ -74,17 +78,17 @@ HWY_INLINE VF operand_of(const u32* lanes, std::size_t i, int part) {
   return widened<kFormat>(words, part != 0);
 }
 
-// Element j of every quad.
-template <class V>
-HWY_INLINE V of_quads(V v, int j) {
+// Element t of every quad of v, which are lanes from i on, in all four lanes of the quad, to
+// to[t * kStep + i ...].
+template <std::size_t kStep, class D, class T>
+HWY_INLINE void store_quads(D d, hn::Vec<D> v, T* to, std::size_t i) {
 #if HWY_TARGET == HWY_SCALAR
-  (void)j;
-  return v;
+  for (std::size_t n = 0; n < 4; ++n) hn::StoreU(v, d, to + i % 4 * kStep + i / 4 * 4 + n);
 #else
-  return j == 0   ? hn::Broadcast<0>(v)
-         : j == 1 ? hn::Broadcast<1>(v)
-         : j == 2 ? hn::Broadcast<2>(v)
-                  : hn::Broadcast<3>(v);
+  hn::StoreU(hn::Broadcast<0>(v), d, to + i);
+  hn::StoreU(hn::Broadcast<1>(v), d, to + kStep + i);
+  hn::StoreU(hn::Broadcast<2>(v), d, to + 2 * kStep + i);
+  hn::StoreU(hn::Broadcast<3>(v), d, to + 3 * kStep + i);
 #endif
 }
 
@@ -135,12 +139,10 @@ void spread_a(const BoundInst& in, const Frame& f, std::size_t warp, SpreadA& s)
         const VF low = operand_of<kFormat>(half_of(f, in.src[reg], warp, 0), i, part),
                  high = operand_of<kFormat>(half_of(f, in.src[reg], warp, 1), i, part);
         const VI code = tc::tc_row_word(tc::tc_code<kFormat>(low), tc::tc_code<kFormat>(high));
-#pragma GCC unroll 4
-        for (int t = 0; t < 4; ++t) {
-          hn::StoreU(of_quads(low, t), TcF(), s.values[k + t][2 * pair] + i);
-          hn::StoreU(of_quads(high, t), TcF(), s.values[k + t][2 * pair + 1] + i);
-          hn::StoreU(hn::BitCast(TcU(), of_quads(code, t)), TcU(), s.codes[k + t][pair] + i);
-        }
+        constexpr std::size_t kValues = 4 * kGroupLanes, kCodes = 2 * kGroupLanes;  // of a step
+        store_quads<kValues>(TcF(), low, s.values[k][2 * pair], i);
+        store_quads<kValues>(TcF(), high, s.values[k][2 * pair + 1], i);
+        store_quads<kCodes>(TcU(), hn::BitCast(TcU(), code), s.codes[k][pair], i);
       }
     }
 }
