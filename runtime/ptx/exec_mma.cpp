@@ -201,10 +201,10 @@ const SpreadB& spread_b(const BoundInst& in, const Frame& f, std::size_t warp, S
 
 // Outputs of threads 4 g + t from lane `first` on: row r stands for row g + 4 (row + r) of the 16,
 // column c for columns 2 t + odd + c.
-template <int kSourceRows, int kSourceColumns>
+template <int kSourceRows, int kSourceColumns, int kSourceSteps>
 struct FragmentSource {
   static constexpr int kRows = kSourceRows, kColumns = kSourceColumns;
-  static constexpr bool kWholeBlocks = true;
+  static constexpr int kSteps = kSourceSteps;
   const SpreadA& a;
   const SpreadB& b;
   int odd, first, row;
@@ -251,7 +251,7 @@ struct FragmentSource {
 
 // Register c[2 i + odd] (f16: a half of c[i]) of thread 4 g + t is the sum of row g + 8 i, column
 // 2 t + odd.
-template <int kLength, bool kHalf, TcFormat kFormat>
+template <int kLength, int kSteps, bool kHalf, TcFormat kFormat>
 void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
   const MmaShape& shape = *in.mma;
   spread_a<kFormat>(in, f, warp, s.a);
@@ -263,7 +263,7 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
   // All 4 x 2 vectors at once, or fewer.
   constexpr int kTogether = std::min(kRows, tc::kTcTogether),
                 kColumnsTogether = tc::kTcTogether == 8 ? 2 : 1;
-  using Source = FragmentSource<kTogether, kColumnsTogether>;
+  using Source = FragmentSource<kTogether, kColumnsTogether, kSteps>;
   for (std::size_t first = 0; first < kGroupLanes; first += hn::Lanes(df)) {
     // Everything is read before anything is written: registers may change places.
     VF acc[2][kRows];
@@ -284,7 +284,7 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
         VF sums[kOutputs];
 #pragma GCC unroll 8
         for (int o = 0; o < kOutputs; ++o) sums[o] = acc[odd + o / kTogether][row + o % kTogether];
-        tc::TcBlocks<kLength, kHalf, Source>(shape.core, source).chain(shape.k, sums);
+        tc::TcBlocks<kLength, kHalf, Source>(shape.core, source).chain(kSteps, sums);
 #pragma GCC unroll 8
         for (int o = 0; o < kOutputs; ++o) acc[odd + o / kTogether][row + o % kTogether] = sums[o];
       }
@@ -320,21 +320,30 @@ void one_mma(const BoundInst& in, Frame& f, std::size_t warp, Spread& s) {
 }
 
 using OneMma = void (*)(const BoundInst&, Frame&, std::size_t, Spread&);
+// One block or two, as instructions have them.
+template <int kLength, bool kHalf, TcFormat kFormat>
+OneMma with_steps(int steps) {
+  return steps == kLength ? &one_mma<kLength, kLength, kHalf, kFormat>
+                          : &one_mma<kLength, 2 * kLength, kHalf, kFormat>;
+}
 OneMma one_mma_of(const MmaShape& shape) {
-  const int length = std::min(shape.core.length, shape.k);
+  const bool half = shape.core.accumulator == TcAccumulator::kF16;
   switch (shape.core.format) {
     case TcFormat::kTf32:
-      return length == 4 ? &one_mma<4, false, TcFormat::kTf32>
-                         : &one_mma<8, false, TcFormat::kTf32>;
+      if (shape.core.length == 4 || shape.k == 4)
+        return with_steps<4, false, TcFormat::kTf32>(shape.k);
+      return &one_mma<8, 8, false, TcFormat::kTf32>;
     case TcFormat::kBf16:
-      return length == 8 ? &one_mma<8, false, TcFormat::kBf16>
-                         : &one_mma<16, false, TcFormat::kBf16>;
+      if (shape.core.length == 8 || shape.k == 8)
+        return with_steps<8, false, TcFormat::kBf16>(shape.k);
+      return &one_mma<16, 16, false, TcFormat::kBf16>;
     case TcFormat::kF16:
       break;
   }
-  if (shape.core.accumulator == TcAccumulator::kF16)
-    return length == 8 ? &one_mma<8, true, TcFormat::kF16> : &one_mma<16, true, TcFormat::kF16>;
-  return length == 8 ? &one_mma<8, false, TcFormat::kF16> : &one_mma<16, false, TcFormat::kF16>;
+  if (shape.core.length == 8 || shape.k == 8)
+    return half ? with_steps<8, true, TcFormat::kF16>(shape.k)
+                : with_steps<8, false, TcFormat::kF16>(shape.k);
+  return half ? &one_mma<16, 16, true, TcFormat::kF16> : &one_mma<16, 16, false, TcFormat::kF16>;
 }
 
 // Whether all threads of the warp execute; a warp of which none does is skipped by the caller.

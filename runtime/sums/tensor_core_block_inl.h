@@ -1,7 +1,8 @@
 // One block of the tensor-core model for several vectors of outputs, and chains of blocks. How it
 // is computed is told in tensor_core_lanes.h. Whoever holds the operands says where they are: a
-// Source has kRows x kColumns vectors of outputs (an even number of rows, or one column), may say
-// that steps are a multiple of the block (kWholeBlocks), and its from(k0) has, for step k0 + i,
+// Source has kRows x kColumns vectors of outputs (an even number of rows, or one column), kSteps
+// where that is known at compile time (a multiple of the block, else 0), and its from(k0) has, for
+// step k0 + i,
 //   bool skip(i)               products of +0 that leave the block as it is
 //   VI column_codes(i, c)      of the operand that the rows share, in both halves of every word
 //   VF column_value(i, c)
@@ -190,13 +191,19 @@ class TcBlocks {
 
   // acc[o] = the chain of blocks over `steps` steps.
   HWY_INLINE void chain(std::int64_t steps, VF (&acc)[kOutputs]) const {
-    std::int64_t k0 = 0;
-    for (; k0 + kLength <= steps; k0 += kLength) block<true>(k0, kLength, acc);
-    if (Source::kWholeBlocks || k0 == steps) return;
-    VF last[kOutputs];
-    std::copy_n(acc, kOutputs, last);
-    short_block(k0, static_cast<int>(steps - k0), last);
-    std::copy_n(last, kOutputs, acc);
+    if constexpr (Source::kSteps > 0) {
+      static_assert(Source::kSteps % kLength == 0);
+#pragma GCC unroll 2
+      for (int k0 = 0; k0 < Source::kSteps; k0 += kLength) block<true>(k0, kLength, acc);
+    } else {
+      std::int64_t k0 = 0;
+      for (; k0 + kLength <= steps; k0 += kLength) block<true>(k0, kLength, acc);
+      if (k0 == steps) return;
+      VF last[kOutputs];
+      std::copy_n(acc, kOutputs, last);
+      short_block(k0, static_cast<int>(steps - k0), last);
+      std::copy_n(last, kOutputs, acc);
+    }
   }
 
  private:

@@ -84,7 +84,7 @@ void prepare_rows(TcFormat format, std::int64_t rows, std::int64_t steps, float*
 template <int kSourceRows, bool kOffsets>
 struct PanelSource {
   static constexpr int kRows = kSourceRows, kColumns = 1;
-  static constexpr bool kWholeBlocks = false;
+  static constexpr int kSteps = 0;
   const TcTile& tile;
   int row, lane;
 
