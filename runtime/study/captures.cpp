@@ -43,29 +43,27 @@ Result<CaptureResult> check_capture(const Capture& capture, ThreadPool& pool) {
 
     // One row of the file is one output; the fast model takes 16 rows as the lanes of one chain
     // each, of which lane i counts for scalar row i.
-    std::vector<std::int32_t> ea(capture.a.size()), eb(capture.b.size());
-    std::vector<float> va(capture.a.size()), vb(capture.b.size());
-    tensor_core_operands(capture.format, capture.a.data(), rows * capture.k, va.data(), ea.data());
-    tensor_core_operands(capture.format, capture.b.data(), rows * capture.k, vb.data(), eb.data());
     for (std::int64_t r0 = 0; r0 < rows; r0 += kTcLanes) {
-      std::vector<float> lanes(k * kTcLanes, 0.0f);
-      std::vector<std::int32_t> lane_exponents(k * kTcLanes, kTcZeroExponent);
       const std::int64_t count = std::min<std::int64_t>(kTcLanes, rows - r0);
+      const auto side = static_cast<std::size_t>(count);
+      std::vector<float> lanes(k * kTcLanes, 0.0f), row_values(k * side);
+      std::vector<std::uint32_t> lane_codes(lanes.size()), row_codes(row_values.size());
       std::array<float, std::size_t{kTcLanes} * kTcLanes> acc{};
       for (std::int64_t j = 0; j < count; ++j) {
         const auto row = static_cast<std::size_t>(r0 + j);
         for (std::size_t i = 0; i < k; ++i) {
-          lanes[i * kTcLanes + static_cast<std::size_t>(j)] = va[row * k + i];
-          lane_exponents[i * kTcLanes + static_cast<std::size_t>(j)] = ea[row * k + i];
+          lanes[i * kTcLanes + static_cast<std::size_t>(j)] = capture.a[row * k + i];
+          row_values[i * side + static_cast<std::size_t>(j)] = capture.b[row * k + i];
         }
         acc[static_cast<std::size_t>(j * kTcLanes + j)] = c[row];
       }
+      tensor_core_lanes(capture.format, capture.k * kTcLanes, lanes.data(), lane_codes.data());
+      tensor_core_rows(capture.format, count, capture.k, row_values.data(), row_codes.data());
       TcTile tile;
       tile.lanes = lanes.data();
-      tile.lane_exponents = lane_exponents.data();
-      tile.scalars = vb.data() + static_cast<std::size_t>(r0) * k;
-      tile.scalar_exponents = eb.data() + static_cast<std::size_t>(r0) * k;
-      tile.row_step = capture.k;
+      tile.lane_codes = lane_codes.data();
+      tile.row_values = row_values.data();
+      tile.row_codes = row_codes.data();
       tile.rows = static_cast<int>(count);
       tile.steps = capture.k;
       tile.acc = acc.data();

@@ -358,15 +358,20 @@ class Judge {
     };
     const double kDecisive = -2 * std::log(compare::kFalseAlarm);
     std::optional<std::size_t> fitting;
+    const auto decisive = [&](std::size_t h) {
+      return overall(h) < overall(*fitting) && surprise(*fitting) - surprise(h) > kDecisive;
+    };
     std::size_t nearest = 0;
     for (std::size_t h = 1; h < fits.size(); ++h) {
       if (distance(h) < distance(nearest)) nearest = h;
       if (!fits_statistically(fits[h])) continue;
       if (hides_a_group(h, fits)) continue;
-      if (!fitting ||
-          (overall(h) < overall(*fitting) && surprise(*fitting) - surprise(h) > kDecisive))
-        fitting = h;
+      if (!fitting || decisive(h)) fitting = h;
     }
+    // A group that another chip's sums excuse as well is no reason to name the worse of two.
+    if (fitting && !hypotheses_[*fitting].arch.empty())
+      for (std::size_t h = 1; h < fits.size(); ++h)
+        if (fits_statistically(fits[h]) && decisive(h)) fitting = h;
     // The same operands summed in another way are no other precision.
     const auto alike = [&](const PrecisionHypothesis& a, const PrecisionHypothesis& b) {
       return a.operands == b.operands && a.storage == b.storage && a.autocast == b.autocast &&

@@ -69,13 +69,14 @@ SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const S
   while (bytes() > kSlotBytes && row_limit > 1) row_limit /= 2;
   if (bytes() > kSlotBytes) vectors_ = 1;
 
-  std::size_t packed = 0;
+  std::size_t packed = 0, codes = 0;
   for (std::int64_t g = 0; g < groups_; ++g)
     for (std::int64_t row = 0; row < rows_;) {
       int size = row_limit;
       while (size > rows_ - row) size /= 2;
-      blocks_.push_back({g, row, size, packed});
+      blocks_.push_back({g, row, size, packed, codes});
       packed += static_cast<std::size_t>(size * leaves());
+      codes += static_cast<std::size_t>(tensor_core_pairs(size) * leaves());
       row += size;
     }
   packed_ = Scratch<T>(packed);
@@ -98,13 +99,17 @@ SumEngine<T>::SumEngine(const SumPlan& plan, SumArith arith, bool flush, const S
            });
   if constexpr (std::is_same_v<T, float>) {
     if (!mma_) return;
-    packed_exponents_ = Scratch<std::int32_t>(packed);
-    tensor_core_operands(mma_->core.format, packed_.data(), static_cast<std::int64_t>(packed),
-                         packed_.data(), packed_exponents_.data());
+    packed_codes_ = Scratch<std::uint32_t>(codes);
+    for_each(pool, static_cast<std::int64_t>(blocks_.size()), static_cast<std::int64_t>(packed),
+             [&](std::size_t i, int) {
+               const RowBlock& block = blocks_[i];
+               tensor_core_rows(mma_->core.format, block.rows, leaves(),
+                                packed_.data() + block.packed, packed_codes_.data() + block.codes);
+             });
   }
 }
 
-// The leaves' operands of 16 columns are laid out side by side with their exponents, once for all
+// The leaves' operands of 16 columns are laid out side by side with their codes, once for all
 // rows.
 template <class T>
 void SumEngine<T>::run_mma(const SumColumns<float>& columns, const SumStart<float>& start,
@@ -118,7 +123,7 @@ void SumEngine<T>::run_mma(const SumColumns<float>& columns, const SumStart<floa
     const auto slots = static_cast<std::size_t>(plan_.slots * largest * kTcLanes);
     const auto workers = static_cast<std::size_t>(pool_.threads());
     const Scratch<float> values((panel + slots + kTcLanes * 16) * workers);
-    const Scratch<std::int32_t> exponents(panel * workers);
+    const Scratch<std::uint32_t> codes(panel * workers);
     const std::int64_t operations =
         groups_ * rows_ * columns.columns * std::max<std::int64_t>(1, leaves());
     for_each(pool_, groups_ * column_blocks, operations, [&](std::size_t index, int worker) {
@@ -128,7 +133,7 @@ void SumEngine<T>::run_mma(const SumColumns<float>& columns, const SumStart<floa
       float* lanes =
           values.data() + static_cast<std::size_t>(worker) * (panel + slots + kTcLanes * 16);
       float* sums = lanes + panel;
-      std::int32_t* lane_exponents = exponents.data() + static_cast<std::size_t>(worker) * panel;
+      std::uint32_t* lane_codes = codes.data() + static_cast<std::size_t>(worker) * panel;
       const float* b = columns.b + group * columns.group_stride + first;
       for (std::size_t i = 0; i < plan_.leaves.size(); ++i) {
         float* to = lanes + i * kTcLanes;
@@ -137,16 +142,12 @@ void SumEngine<T>::run_mma(const SumColumns<float>& columns, const SumStart<floa
         else
           std::copy_n(b + columns.offsets[static_cast<std::size_t>(plan_.leaves[i])], kTcLanes, to);
       }
-      tensor_core_operands(mma_->core.format, lanes, static_cast<std::int64_t>(panel), lanes,
-                           lane_exponents);
+      tensor_core_lanes(mma_->core.format, static_cast<std::int64_t>(panel), lanes, lane_codes);
       for (std::int64_t i = 0; i < blocks_per_group; ++i) {
         const RowBlock& block = blocks_[static_cast<std::size_t>(group * blocks_per_group + i)];
         const std::int64_t row = group * rows_ + block.row;
         const std::int64_t tile = std::int64_t{block.rows} * kTcLanes;
         TcTile job;
-        job.lanes = lanes;
-        job.row_step = 1;
-        job.scalar_step = block.rows;
         job.rows = block.rows;
         for (const SumStep& step : plan_.steps) {
           float* slot = sums + step.slot * tile;
@@ -169,11 +170,11 @@ void SumEngine<T>::run_mma(const SumColumns<float>& columns, const SumStart<floa
                       : 0.0f;
           const auto begin = static_cast<std::size_t>(step.begin);
           job.lanes = lanes + begin * kTcLanes;
-          job.lane_exponents = lane_exponents + begin * kTcLanes;
-          job.scalars =
+          job.lane_codes = lane_codes + begin * kTcLanes;
+          job.row_values =
               packed_.data() + block.packed + begin * static_cast<std::size_t>(block.rows);
-          job.scalar_exponents = packed_exponents_.data() + block.packed +
-                                 begin * static_cast<std::size_t>(block.rows);
+          job.row_codes = packed_codes_.data() + block.codes +
+                          begin * static_cast<std::size_t>(tensor_core_pairs(block.rows));
           job.steps = step.end - step.begin;
           job.acc = acc;
           tensor_core_tile(mma_->core, mma_->k, job);

@@ -80,6 +80,7 @@ class SumEngine {
     std::int64_t group, row;  // row within the group
     int rows;
     std::size_t packed;  // offset into packed_
+    std::size_t codes;   // offset into packed_codes_
   };
   const SumKernels<T>& kernels() const;
   void run_mma(const SumColumns<float>& columns, const SumStart<float>& start,
@@ -95,7 +96,7 @@ class SumEngine {
   std::vector<RowBlock> blocks_;
   std::optional<MmaUnit> mma_;
   Scratch<T> packed_;
-  Scratch<std::int32_t> packed_exponents_;  // mma only
+  Scratch<std::uint32_t> packed_codes_;  // mma only
 };
 
 extern template class SumEngine<float>;

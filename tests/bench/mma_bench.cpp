@@ -19,17 +19,15 @@ void run_block(benchmark::State& state, const char* arch, runtime::TcFormat form
   fill(Distribution::kRandom, 1, "scalars", scalars);
   for (auto* v : {&lanes, &scalars})
     for (float& x : *v) x = f16_to_f32(f32_to_f16_rne(x));
-  std::vector<std::int32_t> le(lanes.size()), se(scalars.size());
-  runtime::tensor_core_operands(format, lanes.data(), static_cast<std::int64_t>(lanes.size()),
-                                lanes.data(), le.data());
-  runtime::tensor_core_operands(format, scalars.data(), static_cast<std::int64_t>(scalars.size()),
-                                scalars.data(), se.data());
+  std::vector<std::uint32_t> lane_codes(lanes.size()), row_codes(scalars.size());
+  runtime::tensor_core_lanes(format, static_cast<std::int64_t>(lanes.size()), lanes.data(),
+                             lane_codes.data());
+  runtime::tensor_core_rows(format, kRows, kSteps, scalars.data(), row_codes.data());
   runtime::TcTile tile;
   tile.lanes = lanes.data();
-  tile.lane_exponents = le.data();
-  tile.scalars = scalars.data();
-  tile.scalar_exponents = se.data();
-  tile.row_step = kSteps;
+  tile.lane_codes = lane_codes.data();
+  tile.row_values = scalars.data();
+  tile.row_codes = row_codes.data();
   tile.rows = kRows;
   tile.steps = kSteps;
   tile.acc = acc.data();

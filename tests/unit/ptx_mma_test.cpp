@@ -1,6 +1,8 @@
 // mma.sync and what belongs to it in the PTX executor: the discriminating vectors of numerics.md
 // 1.6 as instructions, random and special operands against the scalar model, captured outputs of
 // real GPUs, ldmatrix, conversions, and what is refused.
+#include <hwy/highway.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -71,9 +73,26 @@ float scalar(const runtime::TensorCore& core, int k, const MmaProblem& p, std::s
   return runtime::tensor_core_chain(core, k, p.c[row * 8 + column], a, b).value;
 }
 
-TEST_CASE("mma.sync: every shape on every architecture equals the scalar model, bit for bit") {
+// fn() with the best instruction set of this machine, with AVX2 and with none: vectors of 16, 8 and
+// one lanes.
+template <class Fn>
+void on_every_target(const Fn& fn) {
+  const std::int64_t supported = hwy::SupportedTargets();
+  const std::vector<std::int64_t> sets = {supported, (supported & HWY_AVX2) | HWY_SCALAR,
+                                          HWY_SCALAR};
+  for (const std::int64_t targets : sets) {
+    hwy::SetSupportedTargetsForTest(targets);
+    hwy::GetChosenTarget().DeInit();
+    CAPTURE(targets);
+    fn();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().DeInit();
+}
+
+// Random operands of every law, with and without specials, against the scalar model.
+void check_every_shape(std::uint64_t seed, std::int64_t& outputs) {
   runtime::ThreadPool pool(1);
-  std::int64_t outputs = 0;
   for (int sm : kArchs)
     for (const Kind& kind : kKinds) {
       if (sm < kind.first_sm || sm > kind.last_sm) continue;
@@ -81,7 +100,7 @@ TEST_CASE("mma.sync: every shape on every architecture equals the scalar model, 
       const auto core = runtime::tensor_core(in.target, kind.format, kind.accumulator);
       REQUIRE(core);
       std::vector<MmaProblem> problems;
-      Chooser pick(static_cast<std::uint64_t>(sm), "mma");
+      Chooser pick(seed * 1000 + static_cast<std::uint64_t>(sm), "mma");
       for (int law = 0; law <= 6; ++law)
         for (bool specials : {false, true}) {
           MmaProblem p;
@@ -94,23 +113,54 @@ TEST_CASE("mma.sync: every shape on every architecture equals the scalar model, 
             p.c.push_back(kind.accumulator == TcAccumulator::kF16 ? f16_to_f32(f32_to_f16_rne(c))
                                                                   : c);
           }
+          // A row of A and a column of B that are zero, with zero and other accumulators.
+          if (!specials && law % 2 == 1) {
+            for (int i = 0; i < in.k; ++i) {
+              p.a[static_cast<std::size_t>(3 * in.k + i)] = 0;
+              p.b[static_cast<std::size_t>(i * 8 + 6)] = -0.0f;
+            }
+          }
           problems.push_back(std::move(p));
         }
-      const auto made = runtime::study::run_mma(in, problems, pool, sm == 90);
-      if (!made.ok()) FAIL(made.error().render());
-      std::int64_t wrong = 0;
-      for (std::size_t n = 0; n < problems.size(); ++n)
+      std::vector<float> wanted;
+      for (const MmaProblem& p : problems)
         for (std::size_t i = 0; i < 16 * 8; ++i, ++outputs) {
-          float wanted = scalar(*core, in.k, problems[n], i / 8, i % 8);
-          if (kind.accumulator == TcAccumulator::kF16)  // the f16 NaN is 0x7FFF
-            wanted = f16_to_f32(f32_to_f16_rne(wanted));
-          if (bits_of((*made)[n][i]) != bits_of(wanted)) ++wrong;
+          const float one = scalar(*core, in.k, p, i / 8, i % 8);
+          // (The f16 NaN is 0x7FFF.)
+          wanted.push_back(kind.accumulator == TcAccumulator::kF16 ? f16_to_f32(f32_to_f16_rne(one))
+                                                                   : one);
         }
-      INFO(in.target, " format ", static_cast<int>(kind.format), " k ", in.k, " f16 ",
-           kind.accumulator == TcAccumulator::kF16);
-      CHECK(wrong == 0);
+      on_every_target([&] {
+        const auto made = runtime::study::run_mma(in, problems, pool, sm == 90);
+        if (!made.ok()) FAIL(made.error().render());
+        std::int64_t wrong = 0;
+        for (std::size_t n = 0; n < problems.size(); ++n)
+          for (std::size_t i = 0; i < 16 * 8; ++i)
+            if (bits_of((*made)[n][i]) != bits_of(wanted[n * 16 * 8 + i])) ++wrong;
+        INFO(in.target, " format ", static_cast<int>(kind.format), " k ", in.k, " f16 ",
+             kind.accumulator == TcAccumulator::kF16);
+        CHECK(wrong == 0);
+      });
     }
+}
+
+TEST_CASE(
+    "mma.sync: every shape on every architecture equals the scalar model, bit for bit, on every "
+    "instruction set") {
+  std::int64_t outputs = 0;
+  check_every_shape(0, outputs);
   CHECK(outputs == 14 * 128 * (2 + 2 + 4 * 8));
+}
+
+TEST_SUITE("soak") {
+  TEST_CASE("soak: mma.sync of random operands equals the scalar model on every instruction set") {
+    std::int64_t outputs = 0;
+    for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+      CAPTURE(seed);
+      check_every_shape(seed, outputs);
+    }
+    CHECK(outputs == 400 * 14 * 128 * (2 + 2 + 4 * 8));
+  }
 }
 
 // One output of the instruction: products p[i] = a[i] * b[i] in the order of k.
@@ -209,48 +259,84 @@ TEST_CASE("tensor core: captured outputs through the fast model and mma.sync") {
   }
 }
 
-TEST_CASE("tensor core lanes: offsets, zero leaves, several rows and short last blocks") {
-  for (const char* arch : {"sm_80", "sm_90"})
-    for (TcFormat format : {TcFormat::kF16, TcFormat::kTf32}) {
-      const auto core = runtime::tensor_core(arch, format, TcAccumulator::kF32);
-      Chooser pick(7, arch);
-      const std::size_t steps = 37, rows = 3, width = 20;
-      std::vector<float> lanes(steps * width), scalars(steps * rows), acc(rows * 16, 0.25f);
-      for (float& v : lanes) v = operand(pick, format, 0, false);
-      for (float& v : scalars) v = operand(pick, format, 0, false);
-      std::vector<std::int64_t> offsets;
-      for (std::size_t k = 0; k < steps; ++k)
-        offsets.push_back(k % 11 == 3 ? -1 : static_cast<std::int64_t>((steps - 1 - k) * width));
-      std::vector<float> wanted;
-      for (std::size_t r = 0; r < rows; ++r)
-        for (std::size_t j = 0; j < 16; ++j) {
-          std::vector<float> a, b;
-          for (std::size_t k = 0; k < steps; ++k) {
-            a.push_back(scalars[k * rows + r]);
-            b.push_back(offsets[k] < 0 ? 0.0f : lanes[static_cast<std::size_t>(offsets[k]) + j]);
-          }
-          wanted.push_back(runtime::tensor_core_chain(*core, 8, 0.25f, a, b).value);
-        }
-      std::vector<std::int32_t> lane_exponents(lanes.size()), scalar_exponents(scalars.size());
-      runtime::tensor_core_operands(format, lanes.data(), static_cast<std::int64_t>(lanes.size()),
-                                    lanes.data(), lane_exponents.data());
-      runtime::tensor_core_operands(format, scalars.data(),
-                                    static_cast<std::int64_t>(scalars.size()), scalars.data(),
-                                    scalar_exponents.data());
-      runtime::TcTile tile;
-      tile.lanes = lanes.data();
-      tile.lane_exponents = lane_exponents.data();
-      tile.offsets = offsets.data();
-      tile.scalars = scalars.data();
-      tile.scalar_exponents = scalar_exponents.data();
-      tile.row_step = 1;
-      tile.scalar_step = static_cast<std::int64_t>(rows);
-      tile.rows = static_cast<int>(rows);
-      tile.steps = static_cast<std::int64_t>(steps);
-      tile.acc = acc.data();
-      runtime::tensor_core_tile(*core, 8, tile);
-      CHECK(ptx_test::same_bits(acc, wanted));
+// Behind the laws of Chooser: sums of 16 that nearly fill 31 bits.
+constexpr int kLargestProducts = 7;
+
+struct LanesCase {
+  const char* arch;
+  TcFormat format;
+  TcAccumulator accumulator;
+  std::size_t rows;
+  int law;
+  bool specials, offsets;
+};
+
+void check_lanes(const LanesCase& t) {
+  const auto core = runtime::tensor_core(t.arch, t.format, t.accumulator);
+  Chooser pick(7 + static_cast<std::uint64_t>(t.law), t.arch);
+  const std::size_t steps = 37, rows = t.rows, width = t.offsets ? 20 : 16;
+  std::vector<float> lanes(steps * width), scalars(steps * rows), start(rows * 16);
+  const auto value = [&] {
+    return t.law == kLargestProducts ? 0x1.fcp0f : operand(pick, t.format, t.law, t.specials);
+  };
+  for (float& v : lanes) v = value();
+  for (float& v : scalars) v = value();
+  for (float& v : start) {
+    v = pick.chance(3) ? 0.0f : t.law == kLargestProducts ? 0x1.fep3f : pick.value(t.law);
+    if (t.accumulator == TcAccumulator::kF16) v = f16_to_f32(f32_to_f16_rne(v));
+  }
+  for (std::size_t k = 0; k < steps; ++k) lanes[k * width + 5] = 0;  // a lane without products
+  std::vector<std::int64_t> offsets;
+  for (std::size_t k = 0; k < steps; ++k)
+    offsets.push_back(!t.offsets    ? static_cast<std::int64_t>(k * width)
+                      : k % 11 == 3 ? -1
+                                    : static_cast<std::int64_t>((steps - 1 - k) * width));
+  std::vector<float> wanted;
+  for (std::size_t r = 0; r < rows; ++r)
+    for (std::size_t j = 0; j < 16; ++j) {
+      std::vector<float> a, b;
+      for (std::size_t k = 0; k < steps; ++k) {
+        // What is skipped is a product of +0, whatever the row has.
+        const bool skipped = offsets[k] < 0;
+        a.push_back(skipped ? 0.0f : scalars[k * rows + r]);
+        b.push_back(skipped ? 0.0f : lanes[static_cast<std::size_t>(offsets[k]) + j]);
+      }
+      wanted.push_back(runtime::tensor_core_chain(*core, 16, start[r * 16 + j], a, b).value);
     }
+  on_every_target([&] {
+    std::vector<float> lane_values = lanes, row_values = scalars, acc = start;
+    std::vector<std::uint32_t> lane_codes(lanes.size()), row_codes(scalars.size());
+    runtime::tensor_core_lanes(t.format, static_cast<std::int64_t>(lanes.size()),
+                               lane_values.data(), lane_codes.data());
+    runtime::tensor_core_rows(t.format, static_cast<std::int64_t>(rows), steps, row_values.data(),
+                              row_codes.data());
+    runtime::TcTile tile;
+    tile.lanes = lane_values.data();
+    tile.lane_codes = lane_codes.data();
+    tile.offsets = t.offsets ? offsets.data() : nullptr;
+    tile.row_values = row_values.data();
+    tile.row_codes = row_codes.data();
+    tile.rows = static_cast<int>(rows);
+    tile.steps = static_cast<std::int64_t>(steps);
+    tile.acc = acc.data();
+    runtime::tensor_core_tile(*core, 16, tile);
+    INFO(t.arch, " format ", static_cast<int>(t.format), " rows ", t.rows, " law ", t.law);
+    CHECK(ptx_test::same_bits(acc, wanted));
+  });
+}
+
+TEST_CASE(
+    "tensor core lanes: offsets, zero leaves, any number of rows, short last blocks, every law "
+    "and instruction set") {
+  for (const char* arch : {"sm_80", "sm_90"})
+    for (const auto& [format, accumulator] : {std::pair{TcFormat::kF16, TcAccumulator::kF32},
+                                              std::pair{TcFormat::kF16, TcAccumulator::kF16},
+                                              std::pair{TcFormat::kBf16, TcAccumulator::kF32},
+                                              std::pair{TcFormat::kTf32, TcAccumulator::kF32}})
+      for (std::size_t rows : {1, 3, 8, 14})
+        for (int law = 0; law <= kLargestProducts; ++law)
+          for (bool specials : {false, true})
+            check_lanes({arch, format, accumulator, rows, law, specials, rows % 2 == 1});
 }
 
 std::string mma_text(const std::string& sm, const std::string& instruction) {
