@@ -44,7 +44,7 @@ void check_schema(const std::string& text, const std::string& command) {
   const fs::path file =
       fs::path(DRIFTC_SOURCE_DIR) / "docs/schema" /
       (name.substr(dot + 1, slash - dot - 1) + "-" + name.substr(slash + 1) + ".json");
-  if (!fs::exists(file)) return;
+  REQUIRE_MESSAGE(fs::exists(file), command << "\n" << name << ": no " << file.string());
   const std::string faults = schema_faults(frontend::Json::parse(read_file(file)), json);
   CHECK_MESSAGE(faults.empty(), command << "\n" << name << ": " << faults);
 }
