@@ -55,7 +55,8 @@ Outcome run_command(const std::string& command, const TemporaryFolder& folder) {
   const TemporaryFolder capture;
   const std::string script =
       "cd '" DRIFTC_SOURCE_DIR "' || exit 99\nTMP='" + folder.path().string() +
-      "'\nexport LC_ALL=C\ndriftc() { '" DRIFTC_BINARY "' \"$@\"; }\n" + command + "\n";
+      "'\nexport LC_ALL=C CUDA_VISIBLE_DEVICES=-1\ndriftc() { '" DRIFTC_BINARY "' \"$@\"; }\n" +
+      command + "\n";
   std::ofstream(capture.path() / "script") << script;
   const std::string c = capture.path().string();
   const int status =
