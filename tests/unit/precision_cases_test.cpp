@@ -419,8 +419,14 @@ graph @g(%x: f32[1,4,8,8]) {
   return %y
 })");
   const std::vector<study::NamedTensor> inputs = {{"x", random({1, 4, 8, 8}, 13)}};
-  const auto report = run(graph, inputs, "none,+fold-batchnorm");
+  study::PairSettings settings = tests::settings("", "none,+fold-batchnorm");
+  settings.exact = true;
+  const auto report = tests::compare(graph, inputs, settings);
   CHECK_MESSAGE(report.verdict == Verdict::kOrder, tests::findings(report));
   CHECK(has_cause(report.causes, CauseKind::kWeightFolding));
-  CHECK(at(report, "y").metrics.rel_l2 < 1e-6);
+  const study::NodeReport& y = at(report, "y");
+  REQUIRE(y.exact);
+  REQUIRE(y.exact->bound);
+  CHECK(y.exact->bound->used > 0);
+  CHECK(y.exact->bound->used <= 1);
 }
