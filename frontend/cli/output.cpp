@@ -163,7 +163,9 @@ Result<void> print(std::string_view text, bool to_stderr) {
 }
 
 void note(std::string_view text) {
-  const std::string line = fmt::format("driftc: {}\n", text);
+  // On a terminal a line of progress may stand there.
+  const char* clear = ::isatty(STDERR_FILENO) == 1 ? "\r\x1b[K" : "";
+  const std::string line = fmt::format("{}driftc: {}\n", clear, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

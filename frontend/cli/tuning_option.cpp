@@ -48,17 +48,15 @@ Result<void> set_tuning(const Arguments& arguments, runtime::study::PairSettings
   DRIFTC_CHECK(check_can_write(*path));
   tuning->problems = std::move(known);
   tuning->file = *path;
-  tuning->added = [file = *path, device = tuning->device,
-                   before = tuning->problems.size()](TunedProblems& all) mutable -> Result<void> {
+  tuning->added = [file = *path, device = tuning->device](TunedProblems& all) -> Result<void> {
     // Another process may have added to the file meanwhile; what is in the file stays.
-    DRIFTC_TRY(now, read_tuning(file, device));
-    TunedProblems merged = std::move(now);
+    DRIFTC_TRY(merged, read_tuning(file, device));
     merged.insert(all.begin(), all.end());
-    DRIFTC_CHECK(write_file(file, tuning_text({device, merged})));
-    note(fmt::format("tuned {}; {} has them",
-                     plural(static_cast<std::int64_t>(all.size() - before), "kernel"), file));
-    before = all.size();
-    return {};
+    return write_file(file, tuning_text({device, std::move(merged)}));
+  };
+  tuning->finished = [file = *path](std::size_t count) {
+    note(fmt::format("tuned {}; {} has them", plural(static_cast<std::int64_t>(count), "kernel"),
+                     file));
   };
   return {};
 }

@@ -48,6 +48,7 @@ class Audit {
       if (settings_.tuning) own = *settings_.tuning;
       own.device = settings_.device.name;
       own.added = {};
+      own.finished = {};
       settings_.tuning = std::make_shared<Tuning>(std::move(own));
     }
     for (const ir::Node& node : source.nodes()) names_.insert(source.value(node.result).name);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -55,18 +56,19 @@ class Tuner {
     if (executor_ == nullptr) executor_ = std::make_shared<PtxExecutor>(services.pool);
   }
 
-  Result<TunedProblems> run(const std::vector<const TuningTask*>& tasks) {
+  // Problem by problem, each handed to `decided` before the next one is run.
+  Result<void> run(const std::vector<const TuningTask*>& tasks,
+                   const std::function<Result<void>(const std::string&, TunedProblem)>& decided) {
     for (const TuningTask* task : tasks) problems_.push_back({task, rank(task->node), {}});
     DRIFTC_CHECK(prepare());
-    TunedProblems out;
     std::size_t done = 0;
     for (Problem& problem : problems_) {
       if (services_.progress)
         services_.progress(fmt::format("tuning: kernel {}/{}", ++done, problems_.size()));
       DRIFTC_TRY(tuned, decide(problem));
-      out.emplace(problem.task->problem, std::move(tuned));
+      DRIFTC_CHECK(decided(problem.task->problem, std::move(tuned)));
     }
-    return out;
+    return {};
   }
 
  private:
@@ -361,10 +363,16 @@ Result<passes::KernelChoices> tuned_choices(const TuningRequest& request, Tuning
                          "take its entry out of the file: it is then tuned anew");
   }
   if (!missing.empty()) {
-    DRIFTC_TRY(added, Tuner(request, services, faults).run(missing));
-    tuning.tuned += added.size();
-    tuning.problems.merge(added);
-    if (tuning.added) DRIFTC_CHECK(tuning.added(tuning.problems));
+    const std::size_t before = tuning.tuned;
+    const auto keep = [&](const std::string& problem, TunedProblem tuned) -> Result<void> {
+      tuning.problems.emplace(problem, std::move(tuned));
+      if (tuning.added) DRIFTC_CHECK(tuning.added(tuning.problems));
+      ++tuning.tuned;
+      return {};
+    };
+    const Result<void> ran = Tuner(request, services, faults).run(missing, keep);
+    if (tuning.tuned > before && tuning.finished) tuning.finished(tuning.tuned - before);
+    DRIFTC_CHECK(ran);
   }
   passes::KernelChoices out;
   for (const TuningTask& task : tasks)

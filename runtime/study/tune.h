@@ -22,9 +22,11 @@ namespace driftc::runtime::study {
 std::vector<TunedKernelReport> tuned_kernels(const std::vector<TuningTask>& tasks,
                                              const Tuning& tuning);
 
-// Tunes what `tuning` does not know yet and tells what to choose. A choice known already that does
-// not fit its kernel is the user's error. `faults` (optional) are planted
-// in candidates, on purpose.
+// Tunes what `tuning` does not know yet and tells what to choose. What is decided is added to
+// `tuning` at once, problem by problem in graph order: on an error those before it are there, and
+// the next call goes on after them (by estimated times to the same choices). A choice known already
+// that does not fit its kernel is the user's error. `faults` (optional) are planted in candidates,
+// on purpose.
 Result<passes::KernelChoices> tuned_choices(const TuningRequest& request, Tuning& tuning,
                                             const Services& services,
                                             const Faults* faults = nullptr);

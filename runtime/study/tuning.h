@@ -39,8 +39,12 @@ using TunedProblems = std::map<std::string, TunedProblem>;
 struct Tuning {
   std::string device;
   TunedProblems problems;
-  // Called when problems were added (writes the file); may be empty.
+  // Called after every problem that was added, with all that are known (writes the file, so that an
+  // interrupt loses no choice that was made); may be empty. Its error ends the tuning.
   std::function<Result<void>(TunedProblems&)> added = {};
+  // Called once by every tuned_choices (tune.h) that added some, with their number, also when an
+  // error ended it; may be empty.
+  std::function<void(std::size_t)> finished = {};
   std::size_t tuned = 0;  // problems that were added
   std::string file = {};  // where they came from, for messages
 };

@@ -3,10 +3,10 @@
 // exponent leaves the range in which f32 products and 32-bit sums are exact goes through the scalar
 // model.
 //
-// How a block is computed (tensor_core_block_inl.h), per lane: the largest exponent by 16-bit integer
-// maxima of sums of the operands' exponents, which are prepared once per operand, for two rows at a
-// time; each product in f32 (exact: two significands of at most 11 bits), scaled by 2^(F - emax)
-// and truncated to an integer; an integer sum; a conversion toward zero.
+// How a block is computed (tensor_core_block_inl.h), per lane: the largest exponent by 16-bit
+// integer maxima of sums of the operands' exponents, which are prepared once per operand, for two
+// rows at a time; each product in f32 (exact: two significands of at most 11 bits), scaled by 2^(F
+// - emax) and truncated to an integer; an integer sum; a conversion toward zero.
 #pragma once
 
 #include <cstdint>

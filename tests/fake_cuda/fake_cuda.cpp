@@ -5,11 +5,14 @@
 // memory holds garbage, a capturing stream records and refuses to wait.
 //
 // FAKE_CUDA in the environment, words with ',' between them, plays a part:
-//   old  cuda12  no-gpu  t4            driver for CUDA 11.4; for 12.4; finds no GPU; the GPU is a
-//   T4 memory=BYTES                       the GPU has no more fault=TEXT kernels whose name holds
-//   TEXT touch what is not theirs seed=N                             atomics in the order of this
-//   seed flip                               copies to the host flip the lowest bit of their first
-//   byte
+//   old, cuda12    a driver for CUDA 11.4; for 12.4
+//   no-gpu, t4     finds no GPU; the GPU is a T4
+//   memory=BYTES   the GPU has no more
+//   fault=TEXT     kernels whose name holds TEXT touch what is not theirs
+//   seed=N         atomics in the order of this seed
+//   flip           copies to the host flip the lowest bit of their first byte
+// CUDA_VISIBLE_DEVICES as a driver reads it: the one GPU is 0, and shows where the variable is not
+// set or begins with 0.
 // FAKE_CUDA_INCOMPLETE (at build): a driver that lacks most functions.
 #include <cstdint>
 #include <cstdlib>
@@ -62,6 +65,12 @@ EXPORT int cuDriverGetVersion(int* version) {
 #ifndef FAKE_CUDA_INCOMPLETE
 
 namespace {
+
+bool visible() {
+  const char* devices = std::getenv("CUDA_VISIBLE_DEVICES");
+  return devices == nullptr || std::string(devices) == "0" ||
+         std::string(devices).starts_with("0,");
+}
 
 struct FakeModule {
   ptx::Module parsed;
@@ -214,7 +223,7 @@ EXPORT void fakeCudaHeal() { fake().sticky = kCu_SUCCESS; }
 
 EXPORT int cuInit(unsigned int flags) {
   if (flags != 0) return kCu_ERROR_INVALID_VALUE;
-  if (part("no-gpu")) return kCu_ERROR_NO_DEVICE;
+  if (part("no-gpu") || !visible()) return kCu_ERROR_NO_DEVICE;
   fake().initialised = true;
   return kCu_SUCCESS;
 }

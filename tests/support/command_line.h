@@ -24,9 +24,10 @@ struct Outcome {
   int code = -1;
   std::string out, err;
 };
-// `command` is run by sh in the repository; `driftc` in it is the program, $TMP is `folder`. JSON
-// on stdout, or in a file that `command` names as --json $TMP/FILE, is checked against the schema
-// of docs/schema that it names.
+// `command` is run by sh in the repository; `driftc` in it is the program, $TMP is `folder`. GPUs
+// of this machine are hidden from it by CUDA_VISIBLE_DEVICES=-1, a variable of the CUDA driver
+// (the fake one reads it, too): a command that wants one sets it to 0. JSON on stdout, or in a file
+// that `command` names as --json $TMP/FILE, has to follow the schema of docs/schema that it names.
 Outcome run_command(const std::string& command, const TemporaryFolder& folder);
 
 }  // namespace driftc::tests

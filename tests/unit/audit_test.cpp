@@ -1,10 +1,14 @@
 // The audit of flags: what turning one over changes, on kernels that other cases compile too.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "frontend/report/audit_report.h"
+#include "runtime/compare/metrics.h"
 #include "runtime/study/knob_audit.h"
 #include "runtime/study/tuning.h"
 #include "tests/support/command_line.h"
+#include "tests/support/orders_apart.h"
 #include "tests/support/services.h"
 #include "tests/unit/report_schema.h"
 
@@ -53,10 +57,35 @@ TEST_CASE("audit: a flag changes IR, source, PTX and bits, or is a placebo") {
   CHECK(split.hashes.ptx != a.hashes.ptx);
   CHECK(split.hashes.bits != a.hashes.bits);
   CHECK(split.values_changed == 1);
-  CHECK(split.mismatched > split.elements / 2);
-  CHECK(split.max_ulp > 1000);
-  CHECK(split.rel_l2 > 1e-8);
-  CHECK(split.rel_l2 < 1e-5);
+  // The figures are those of the two outputs, and no element moved further than two orders are
+  // apart.
+  const auto inputs = tests::random_inputs(graph, 1);
+  const auto output = [&](const std::string& passes) {
+    const auto run = study::run_arm(graph, inputs, study::Arm::kCompiled,
+                                    tests::settings("", passes), tests::services());
+    REQUIRE(run.ok());
+    return run->at(0).tensor;
+  };
+  const ir::Tensor whole = output("none"), sliced = output("none,+split-k");
+  const runtime::compare::Metrics metrics = runtime::compare::measure(whole, sliced);
+  CHECK(split.elements == whole.elements());
+  CHECK(split.mismatched == metrics.mismatched);
+  CHECK(split.max_ulp == metrics.max_ulp);
+  CHECK(split.max_abs == metrics.max_abs);
+  CHECK(split.rel_l2 == metrics.rel_l2);
+  CHECK(split.rel_l2 > 0);
+  const tests::Apart apart =
+      tests::orders_apart(graph, graph.value(graph.outputs()[0]).name, inputs);
+  std::size_t beyond = 0;
+  double squares = 0;
+  for (std::size_t i = 0; i < apart.each.size(); ++i) {
+    const double before = whole.data<float>()[i], after = sliced.data<float>()[i];
+    beyond += std::abs(before - after) > apart.each[i] ? 1 : 0;
+    squares += before * before;
+  }
+  CHECK(beyond == 0);
+  // rel_l2 is taken relative to the arm as set; the factor is for the rounding of these norms.
+  CHECK(split.rel_l2 * std::sqrt(squares) <= apart.l2 * (1 + 0x1p-30));
   const AuditRow& placebo = row(a, "fold-batchnorm");  // there is none
   CHECK(placebo.effect == AuditEffect::kPlacebo);
   CHECK(placebo.hashes.ir == a.hashes.ir);

@@ -146,6 +146,30 @@ TEST_CASE("filetests: command line") {
   for (const fs::path& path : paths) run_file(path);
 }
 
+TEST_CASE("filetests: the same on a machine with a GPU") {
+  // The fake driver in front of every folder that is searched, and a GPU that auto would take.
+  const char* before = std::getenv("DRIFTC_LIBRARY_PATH");
+  const std::string path = before == nullptr ? "" : before;
+  ::setenv("DRIFTC_LIBRARY_PATH", (std::string(DRIFTC_FAKE_CUDA "works:") + path).c_str(), 1);
+  const TemporaryFolder folder;
+  for (const auto& [set, gpu] : {std::pair("CUDA_VISIBLE_DEVICES=0 ", true), std::pair("", false)})
+    CHECK((run(std::string(set) + "driftc doctor", folder).out.find("NVIDIA H200, compute") !=
+           std::string::npos) == gpu);
+  int files = 0;
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(DRIFTC_SOURCE_DIR) / "tests/filetests/cli"))
+    if (entry.path().extension() == ".txt" &&
+        read(entry.path()).find(" on the PTX executor for ") != std::string::npos) {
+      run_file(entry.path());
+      ++files;
+    }
+  CHECK(files > 0);
+  if (before == nullptr)
+    ::unsetenv("DRIFTC_LIBRARY_PATH");
+  else
+    ::setenv("DRIFTC_LIBRARY_PATH", path.c_str(), 1);
+}
+
 TEST_CASE("the version is that of the build") {
   const std::string text = read(fs::path(DRIFTC_SOURCE_DIR) / "CMakeLists.txt");
   CHECK(text.find("project(driftc VERSION " + std::string(frontend::kVersion) + " ") !=

@@ -28,8 +28,8 @@ namespace {
 Outcome driftc_with(const std::string& part, const std::string& arguments,
                     const std::string& fake = "works") {
   return tests::run_command("export DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDA + fake +
-                                "':\"$DRIFTC_LIBRARY_PATH\" FAKE_CUDA='" + part +
-                                "' DRIFTC_DUMP_DIR=$TMP/dump\ndriftc " + arguments,
+                                "':\"$DRIFTC_LIBRARY_PATH\" CUDA_VISIBLE_DEVICES=0 FAKE_CUDA='" +
+                                part + "' DRIFTC_DUMP_DIR=$TMP/dump\ndriftc " + arguments,
                             tests::TemporaryFolder());
 }
 

@@ -19,7 +19,7 @@ const std::string kModel =
 // `how`: what the fake cuDNN does with its sums.
 Outcome driftc_with(const std::string& how, const std::string& arguments,
                     const std::string& cudnn = "works") {
-  return tests::run_command("export FAKE_CUDNN=" + how +
+  return tests::run_command("export CUDA_VISIBLE_DEVICES=0 FAKE_CUDNN=" + how +
                                 " DRIFTC_LIBRARY_PATH='" DRIFTC_FAKE_CUDA
                                 "works:" DRIFTC_FAKE_CUDNN +
                                 cudnn + "'\ndriftc " + arguments,

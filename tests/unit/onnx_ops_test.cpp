@@ -231,17 +231,21 @@ TEST_CASE("onnx ops: Softmax flattens before operator set 13") {
         .node("Softmax", {"x"}, {"y"}, attributes)
         .output("y");
   };
-  const auto near = [](const ir::Tensor& t, Floats wanted) {
+  // exp within 1 ulp, so 2 u of its value (ir/exp_steps.h), above and below the line; a sum of at
+  // most four positive terms, 3 u; a division, u: 8 u of the result (u = 2^-24), and a little for
+  // the second order. The differences in exp's argument are exact, `wanted` is made in f64.
+  const auto near = [](const ir::Tensor& t, const std::vector<double>& wanted) {
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (std::abs(t.data<float>()[i] - wanted[i]) > 1e-6f) return false;
+      if (std::abs(t.data<float>()[i] - wanted[i]) > 8 * 0x1p-24 * (1 + 0x1p-20) * wanted[i])
+        return false;
     return t.shape() == ir::Shape{1, 2, 2};
   };
-  const float e = 2.7182818f, all = 1 + e + e * e + e * e * e;
+  const double e = std::exp(1.0), all = 1 + e + e * e + e * e * e;
   CHECK(near(run(softmax(9, {})), {1 / all, e / all, e * e / all, e * e * e / all}));
   CHECK(near(run(softmax(9, {attr("axis", 2)})),
              {1 / (1 + e), e / (1 + e), 1 / (1 + e), e / (1 + e)}));
   CHECK(near(run(softmax(13, {})), {1 / (1 + e), e / (1 + e), 1 / (1 + e), e / (1 + e)}));
-  const float f = e * e;
+  const double f = e * e;
   CHECK(near(run(softmax(13, {attr("axis", 1)})),
              {1 / (1 + f), 1 / (1 + f), f / (1 + f), f / (1 + f)}));
   CHECK(near(run(softmax(9, {attr("axis", 3)})), {1, 1, 1, 1}));
