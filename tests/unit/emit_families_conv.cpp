@@ -99,10 +99,10 @@ KernelCase with_precision(KernelCase test, ir::Precision in) {
   return test;
 }
 
-const ir::Schedule k64{64, 64, 36, 4, 4, 4}, kSmall{32, 16, 18, 4, 2, 1},
-    kRuns{64, 32, 16, 4, 2, 4}, kFlat{32, 32, 16, 4, 2, 1}, kChannels{32, 64, 8, 2, 4, 1},
-    // Lanes along the columns of an NCHW result, threads left over by rows and by columns.
-    kSevens{49, 64, 18, 7, 2, 4}, kEighty{64, 80, 18, 4, 5, 1};
+const ir::Schedule kSmall{32, 16, 18, 4, 2, 1}, kRuns{64, 32, 16, 4, 2, 4},
+    kFlat{32, 32, 16, 4, 2, 1}, kChannels{64, 80, 8, 4, 5, 1},
+    // Lanes along the columns of an NCHW result; threads are left over by the rows.
+    kSevens{49, 64, 36, 7, 2, 4};
 
 const Family kFamilies[] = {
     {"conv_transpose, eager's order, tanh",
@@ -119,10 +119,10 @@ const Family kFamilies[] = {
                        .out = kNhwc,
                        .bias = true});
      }},
-    {"3x3 crs", [](Draw& d) { return plain(d, {.schedule = k64}); }},
+    {"3x3 crs", [](Draw& d) { return plain(d, {.schedule = kSevens}); }},
     {"3x3 crs, bias stored, residual, relu",
      [](Draw& d) {
-       return add_relu(d, {.order = "crs.fma+bias.stored", .schedule = kSevens, .bias = true});
+       return add_relu(d, {.order = "crs.fma+bias.stored", .schedule = kSmall, .bias = true});
      }},
     {"3x3 crs, batch_norm, clip",
      [](Draw& d) { return batch_norm_clip(d, {.schedule = kSmall}, false); },
@@ -150,7 +150,7 @@ const Family kFamilies[] = {
        return plain(d, {.order = "rsc.fma", .schedule = kRuns, .out = kNhwc, .channels_low = 16});
      }},
     {"3x3 crs nhwc",
-     [](Draw& d) { return plain(d, {.schedule = kEighty, .in = kNhwc, .out = kNhwc}); }},
+     [](Draw& d) { return plain(d, {.schedule = kSmall, .in = kNhwc, .out = kNhwc}); }},
     {"3x3 c16rs nhwc",
      [](Draw& d) {
        return plain(d, {.order = "c16rs.fma",
