@@ -152,6 +152,12 @@ class Allocation : public Xbyak::CodeGenerator {
     pool.lock(best);
     return best;
   }
+  // A uniform value that is read again and again, while there are registers to spare.
+  bool worth_a_register(const RegisterPool& pool, ValueId v) const {
+    const auto& uses = value(v).uses;
+    const auto left = uses.end() - std::upper_bound(uses.begin(), uses.end(), now_);
+    return left >= 2 && std::count(pool.owner.begin(), pool.owner.end(), kNoValue) >= 8;
+  }
   void own(RegisterPool& pool, ValueId v, int half, int r) {
     place(v).reg[half] = r;
     pool.owner_of(r) = v;

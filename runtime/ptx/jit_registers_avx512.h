@@ -185,7 +185,7 @@ class Registers : public segment::Accesses {
   // The last source of an instruction: a register, or a uniform value in memory, broadcast.
   const Xbyak::Operand& source(ValueId v) {
     const Value& x = value(v);
-    if (x.from == Value::From::kUniform && place(v).reg[0] < 0) {
+    if (x.from == Value::From::kUniform && place(v).reg[0] < 0 && !worth_a_register(vectors_, v)) {
       operand_memory_ = ptr_b[rbx + static_cast<int>(file(x.reg).offset)];
       return operand_memory_;
     }
