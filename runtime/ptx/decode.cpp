@@ -66,7 +66,7 @@ Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_
   }
   program->registers_written = writes_before_reads(code);
   if (options.convert_branches) convert_branches(code);
-  simplify(code);
+  simplify(code, program->registers_written);
   find_joins(code);
   find_uniform(code, options.scalar_uniform);
   split_uniform_products(code);

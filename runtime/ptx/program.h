@@ -207,7 +207,7 @@ struct ProgramCode {
 // One stage each; see the .cpp of the same name.
 Result<std::unique_ptr<ProgramCode>> select(const Module& module, const Entry& entry);
 void convert_branches(Code& code);
-void simplify(Code& code);
+void simplify(Code& code, bool registers_written);
 void find_joins(Code& code);
 void find_uniform(Code& code, bool enable);
 void split_uniform_products(Code& code);  // simplify.cpp

@@ -510,12 +510,15 @@ void split_uniform_products(Code& code) {
   drop_dead(code);  // sums that only rows read
 }
 
-void simplify(Code& code) {
+void simplify(Code& code, bool registers_written) {
   read_parameters_first(code);
   propagate_copies(code);
   narrow_addresses(code);
   propagate_copies(code);
   drop_dead(code);
+  // What is computed earlier is written earlier, and might be read where nothing had written it:
+  // checked mode has to see that.
+  if (!registers_written) return;
   hoist_invariants(code);
   compute_shared_first(code);
 }

@@ -131,6 +131,11 @@ TEST_CASE("ptx check: registers never written on a thread's path") {
   CHECK(has(checked(ptx_kernel(body + "  st.global.f32 [%rd4], %f1;")),
             "thread (32,0,0): use of a register that this thread has not written"));
   CHECK(checked(ptx_kernel(body + "  @%p1 st.global.f32 [%rd4], %f1;")).empty());
+  // The same where what is written is the same for all threads, so that it could be computed first.
+  CHECK(has(checked(ptx_kernel("  mov.u32 %r5, %ntid.x;\n  setp.gt.u32 %p1, %r1, 31;\n"
+                               "  @%p1 bra ON;\n  bar.warp.sync -1;\n  add.s32 %r6, %r5, 3;\n"
+                               "ON:\n  st.global.u32 [%rd4], %r6;")),
+            "thread (32,0,0): use of a register that this thread has not written"));
   // Computed from it, and chosen away again.
   const std::string sum = body + "  add.rn.f32 %f2, %f1, %f1;\n";
   CHECK(has(checked(ptx_kernel(sum + "  st.global.f32 [%rd4], %f2;")), "thread (32,0,0): use of"));
