@@ -39,11 +39,14 @@ HWY_INLINE LaneExtent extent(const S* addresses, const u16* masks, u32 first, u3
       }
       continue;
     }
-    for (u32 rest = masks[g]; rest; rest &= rest - 1) {
-      const S v = a[std::countr_zero(rest)];
-      out.low = std::min<s64>(out.low, v);
-      out.high = std::max<s64>(out.high, v);
-      out.aligned &= (v & static_cast<S>(width - 1)) == 0;
+    if (masks[g] == 0) continue;
+    whole = true;
+    const auto some = hn::Set(d, a[std::countr_zero(masks[g])]);  // stands for lanes that are off
+    for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+      const auto v = hn::IfThenElse(mask_of_bits(d, u32{masks[g]} >> k), hn::Load(d, a + k), some);
+      low = hn::Min(low, v);
+      high = hn::Max(high, v);
+      bits = hn::Or(bits, v);
     }
   }
   if (whole) {

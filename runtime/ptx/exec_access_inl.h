@@ -42,12 +42,6 @@ HWY_INLINE u32 bits_of_mask(D d, hn::Mask<D> m) {
   std::memcpy(&out, bytes, sizeof out);
   return hn::Lanes(d) >= 32 ? out : out & ((u32{1} << hn::Lanes(d)) - 1);
 }
-template <class D>
-HWY_INLINE hn::Mask<D> mask_of_bits(D d, u32 bits) {
-  std::uint8_t bytes[8] = {};
-  std::memcpy(bytes, &bits, sizeof bits);
-  return hn::LoadMaskBits(d, bytes);
-}
 
 // Which of 16 addresses equal base + step * lane.
 template <class T>
@@ -93,20 +87,24 @@ struct Extent {
 };
 template <class A>
 HWY_INLINE Extent<A> extent(const A* a, u32 m) {
-  Extent<A> e{std::numeric_limits<A>::max(), std::numeric_limits<A>::min(), 0};
-  if (m == kAll) {
-    for (std::size_t j = 0; j < kGroupLanes; ++j) {
-      e.low = std::min(e.low, a[j]);
-      e.high = std::max(e.high, a[j]);
-      e.bits |= a[j];
-    }
-    return e;
+  const Tag<A> d;
+  const A some = a[static_cast<u32>(std::countr_zero(m))];  // stands for lanes that are off
+  auto low = hn::Set(d, some), high = low, bits = low;
+  for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+    const auto v = hn::IfThenElse(mask_of_bits(d, m >> k), hn::Load(d, a + k), hn::Set(d, some));
+    low = hn::Min(low, v);
+    high = hn::Max(high, v);
+    bits = hn::Or(bits, v);
   }
-  for (u32 rest = m; rest; rest &= rest - 1) {
-    const A v = a[static_cast<u32>(std::countr_zero(rest))];
-    e.low = std::min(e.low, v);
-    e.high = std::max(e.high, v);
-    e.bits |= v;
+  HWY_ALIGN A lows[kGroupLanes], highs[kGroupLanes], all[kGroupLanes];
+  hn::Store(low, d, lows);
+  hn::Store(high, d, highs);
+  hn::Store(bits, d, all);
+  Extent<A> e{some, some, some};
+  for (std::size_t j = 0; j < hn::Lanes(d); ++j) {
+    e.low = std::min(e.low, lows[j]);
+    e.high = std::max(e.high, highs[j]);
+    e.bits |= all[j];
   }
   return e;
 }
@@ -152,6 +150,23 @@ HWY_INLINE void gather_elements(const BoundInst& in, Frame& f, std::size_t g, co
       hn::Store(hn::GatherOffset(d, reinterpret_cast<const u32*>(base + 4 * e),
                                  hn::LoadU(di, offsets + k)),
                 d, at<u32>(f, in.dst[e]) + g * kGroupLanes + k);
+}
+// The lanes of `m` of one element per lane; `vector(k)` has those from lane k on.
+template <class Fn>
+HWY_INLINE void store_lanes(u32* to, u32 m, const Fn& vector) {
+  const Tag<u32> d;
+  for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(d)) {
+    store_some(d, mask_of_bits(d, m >> k), vector(k), to + k);
+  }
+}
+// Elements two apart from p on: the even ones of 32.
+HWY_INLINE void load_apart(u32* to, const u32* p, u32 m) {
+  const Tag<u32> d;
+  store_lanes(to, m, [&](std::size_t k) HWY_ATTR {
+    hn::Vec<decltype(d)> even, odd;
+    hn::LoadInterleaved2(d, p + 2 * k, even, odd);
+    return even;
+  });
 }
 // ---- host addresses (global, const, generic)
 
@@ -250,8 +265,7 @@ HWY_INLINE void load_run(T* d, const T* p, u32 m) {
 #if HWY_TARGET != HWY_SCALAR
   for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag)) {
     auto mask = mask_of_bits(tag, m >> k);  // lanes that are off are not touched in memory
-    hn::Store(hn::IfThenElse(mask, hn::MaskedLoad(mask, tag, p + k), hn::Load(tag, d + k)), tag,
-              d + k);
+    store_some(tag, mask, hn::MaskedLoad(mask, tag, p + k), d + k);
   }
 #else
   for (u32 rest = m; rest; rest &= rest - 1) {

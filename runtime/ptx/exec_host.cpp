@@ -32,6 +32,16 @@ HWY_INLINE bool load_consecutive(const BoundInst& in, Frame& f, std::size_t g, u
   return true;
 }
 
+// A window with stride 2, all 32 elements of which are the buffer's.
+HWY_INLINE bool load_two_apart(const BoundInst& in, Frame& f, std::size_t g, u32 m, const u64* a) {
+  u64 lane0;
+  if (!consecutive(a, m, 3, lane0)) return false;
+  const u64 begin = lane0 + static_cast<u64>(in.imm);
+  if ((begin & 3) || !reachable(f, begin, 8 * kGroupLanes)) return false;
+  load_apart(at<u32>(f, in.dst[0]) + g * kGroupLanes, reinterpret_cast<const u32*>(begin), m);
+  return true;
+}
+
 void LoadHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
   u32 bytes = u32{in.memory.bytes} * in.memory.count;
   if (in.uniform) {
@@ -51,6 +61,7 @@ void LoadHost(const BoundInst& in, Frame& f, u32 g0, u32 g1) {
       if (in.memory.bytes == 4 && load_consecutive<u32>(in, f, g, m, a)) continue;
       if (in.memory.bytes == 8 && load_consecutive<u64>(in, f, g, m, a)) continue;
     }
+    if (in.memory.bytes == 4 && in.memory.count == 1 && load_two_apart(in, f, g, m, a)) continue;
     const Extent<u64> e = extent(a, m);
     const u64 first = e.low + static_cast<u64>(in.imm), span = e.high - e.low;
     const bool aligned = (((e.bits | static_cast<u64>(in.imm)) & (bytes - 1)) == 0);

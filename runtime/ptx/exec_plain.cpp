@@ -460,8 +460,7 @@ void BlendLanes(T* d, const T* v, const u16* mask, u32 g0, u32 g1) {
     if (mask[g] == 0) continue;
     for (std::size_t k = 0; k < kGroupLanes; k += hn::Lanes(tag)) {
       std::size_t i = g * kGroupLanes + k;
-      auto m = mask_of_bits(tag, u32{mask[g]} >> k);
-      hn::Store(hn::IfThenElse(m, hn::Load(tag, v + i), hn::Load(tag, d + i)), tag, d + i);
+      store_some(tag, mask_of_bits(tag, u32{mask[g]} >> k), hn::Load(tag, v + i), d + i);
     }
   }
 }

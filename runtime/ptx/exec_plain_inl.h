@@ -134,13 +134,6 @@ HWY_INLINE u32 bits_of_mask(D d, M m) {
   std::memcpy(&out, bytes, sizeof out);
   return hn::Lanes(d) >= 32 ? out : out & ((u32{1} << hn::Lanes(d)) - 1);
 }
-template <class D>
-HWY_INLINE auto mask_of_bits(D d, u32 bits) {
-  std::uint8_t bytes[8] = {};
-  std::memcpy(bytes, &bits, sizeof bits);
-  return hn::LoadMaskBits(d, bytes);
-}
-
 }  // namespace
 }  // namespace driftc::runtime::ptx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

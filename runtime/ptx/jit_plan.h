@@ -2,9 +2,9 @@
 // for the interpreter or one unit for the translator. Private to runtime/ptx.
 //
 // A unit is a run of varying instructions without a barrier between them. Its machine code runs all
-// of them for one group of 16 lanes, or half of it, then for the next, so that values stay in machine
-// registers. That gives the bits of lockstep execution for every program without data races: lanes
-// of different groups may only meet in memory at barriers.
+// of them for one group of 16 lanes, or half of it, then for the next, so that values stay in
+// machine registers. That gives the bits of lockstep execution for every program without data
+// races: lanes of different groups may only meet in memory at barriers.
 //
 // Uniform instructions go before or behind the unit, wherever the unit cannot notice, as units of
 // their own: one group whose lanes are all the same. An instruction that the translator does not

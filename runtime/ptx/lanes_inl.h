@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "runtime/ptx/frame.h"
 
@@ -29,6 +30,22 @@ using Tag = hn::CappedTag<T, 64 / sizeof(T)>;
 
 constexpr u32 kAll = 0xFFFF;  // lanes of a group
 
+template <class D>
+HWY_INLINE hn::Mask<D> mask_of_bits(D d, u32 bits) {
+  std::uint8_t bytes[8] = {};
+  std::memcpy(bytes, &bits, sizeof bits);
+  return hn::LoadMaskBits(d, bytes);
+}
+// to = the lanes of `m` of `from`, the others as they were. As two steps: GCC would make one store
+// under a mask of them, which costs ten times a plain one on some machines.
+template <class D>
+HWY_INLINE void store_some(D d, hn::Mask<D> m, hn::Vec<D> from, hn::TFromD<D>* to) {
+  auto v = hn::IfThenElse(m, from, hn::Load(d, to));
+#if HWY_TARGET == HWY_AVX3
+  asm("" : "+v"(v.raw));
+#endif
+  hn::Store(v, d, to);
+}
 template <class T>
 HWY_INLINE T* at(const Frame& f, const Place& p) {
   return reinterpret_cast<T*>(f.regs + p.offset);

@@ -84,6 +84,8 @@ class Worker {
     full_.fill(0);
     for (std::uint32_t i = 0; i < bound.lanes; ++i)
       full_[i / kGroupLanes] |= static_cast<std::uint16_t>(1u << (i % kGroupLanes));
+    for (const Block& block : code_.blocks)
+      for (const Inst& i : block.code) has_shuffles_ = has_shuffles_ || i.op == Op::kShuffle;
     fill_presets(bound, config, f_);
     if (options.check)
       checker_.emplace(*bound.program, f_);
@@ -158,9 +160,15 @@ class Worker {
       first_ = std::min(first_, g);
       last_ = g + 1;
     }
-    partial_ = false;
-    for (std::uint32_t g = first_; g < last_; ++g) partial_ = partial_ || m[g] != full_[g];
+    partial_ = waiting_ = false;
+    for (std::uint32_t g = first_; g < last_; ++g) {
+      partial_ = partial_ || m[g] != full_[g];
+      waiting_ = waiting_ || m[g] != kept(g);
+    }
   }
+  // Lanes whose registers somebody may still read: nobody reads those of a thread that has left,
+  // but for shuffles, which do not ask.
+  std::uint16_t kept(std::uint32_t g) const { return has_shuffles_ ? full_[g] : alive_[g]; }
   void retire(const LaneMask& m) {
     masks_changed_ = true;
     auto leave = [&](LaneMask& from) {
@@ -184,7 +192,7 @@ class Worker {
                                  : std::uint32_t{guard[in.guard.mask & g]};
       m[g] = static_cast<std::uint16_t>(bits);
       any = any || m[g];
-      all = all && m[g] == full_[g];
+      all = all && m[g] == kept(g);
     }
     if (!any) return;
     if (all) return in.fn(in, f_, first_, last_);
@@ -203,7 +211,7 @@ class Worker {
       return in.fn(in, f_, 0, 1);
     }
     if (in.plain) {
-      if (in.guarded || partial_) return masked(in);
+      if (in.guarded || waiting_) return masked(in);
       return in.fn(in, f_, first_, last_);
     }
     if (in.region) {
@@ -303,7 +311,7 @@ class Worker {
     f_.active = stack_[0].mask.data();
     first_ = 0;
     last_ = f_.groups;
-    partial_ = false;
+    partial_ = waiting_ = false;
     masks_changed_ = false;
     std::uint64_t steps = 0;
     while (!stack_.empty()) {
@@ -436,7 +444,9 @@ class Worker {
   std::vector<Entry> stack_;
   std::uint32_t first_ = 0, last_ = 0;
   std::uint32_t words_ = 0;  // of a mask, that groups of the block are in
-  bool partial_ = false;
+  bool partial_ = false;     // some lanes of the groups at work do not run
+  bool waiting_ = false;     // of those that are kept
+  bool has_shuffles_ = false;
   bool masks_changed_ = true;  // since activate()
 };
 
