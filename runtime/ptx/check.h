@@ -32,6 +32,8 @@ class Checker {
     if (in.plain && !track_registers_) return;
     look(in, first, last);
   }
+  // Whether a load of the buffer that begins here has nothing to be looked at for.
+  bool untracked(std::uint64_t buffer) { return !track_registers_ && global_.untracked(buffer); }
   // A region that all threads of the block are about to run as one step. False: it must run
   // instruction by instruction, each seen by before().
   bool region(const BoundInst& in);

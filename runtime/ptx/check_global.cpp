@@ -35,6 +35,16 @@ bool GlobalShadow::find(std::uint64_t address, std::uint64_t bytes) {
   return found != nullptr;
 }
 
+bool GlobalShadow::untracked(std::uint64_t begin) {
+  if (has_atomics_) return false;
+  if (begin != asked_) {
+    const DeviceMemory::Buffer* const found = frame_.memory->find(begin, 1);
+    asked_ = begin;
+    answer_ = found == nullptr || found->written == nullptr;
+  }
+  return answer_;
+}
+
 void GlobalShadow::one(const BoundInst& in, std::uint32_t lane, std::uint64_t address,
                        std::uint32_t bytes, Access how) {
   if (address & (bytes - 1)) return;  // the executor reports it

@@ -24,6 +24,8 @@ class GlobalShadow {
   void begin_block(std::uint64_t block_number) { block_number_ = block_number; }
   // An instruction that accesses host addresses, about to run; `bytes` of each lane.
   void access(const BoundInst& in, const AccessLanes& lanes, std::uint32_t bytes, Access how);
+  // Whether nothing is kept of the buffer that begins here, so that loads need no look.
+  bool untracked(std::uint64_t begin);
 
  private:
   struct Tracked {  // last accesses of each 4-byte word of a buffer by a kernel with atomics
@@ -43,7 +45,9 @@ class GlobalShadow {
   const LaneFunctions& lanes_;
   bool has_atomics_;
   std::uint64_t block_number_ = 0;
-  const DeviceMemory::Buffer* buffer_ = nullptr;        // hit last
+  const DeviceMemory::Buffer* buffer_ = nullptr;  // hit last
+  std::uint64_t asked_ = 0;                       // untracked() last, and the answer
+  bool answer_ = false;
   std::unordered_map<std::uint64_t, Tracked> tracked_;  // by begin of the buffer
 };
 

@@ -26,14 +26,15 @@ std::size_t Program::instruction_count() const { return code_->instruction_count
 std::size_t Program::fused_regions() const { return code_->code.regions.size(); }
 
 std::shared_ptr<const PreparedProgram> Program::prepare(const std::array<std::uint32_t, 3>& block,
-                                                        Path path) const {
+                                                        Path path, bool checked) const {
   constexpr std::size_t kMaxPrepared = 16;  // a program is launched with one or two block sizes
   const std::lock_guard lock(mutex_);
-  if (auto found = prepared_.find({block, path}); found != prepared_.end()) return found->second;
+  if (auto found = prepared_.find({block, path, checked}); found != prepared_.end())
+    return found->second;
   auto made = std::make_shared<PreparedProgram>(bind(*code_, block[0] * block[1] * block[2]));
-  made->jit = Jit::create(made->bound, block, path);
+  made->jit = Jit::create(made->bound, block, path, checked);
   if (prepared_.size() >= kMaxPrepared) prepared_.clear();
-  return prepared_[{block, path}] = std::move(made);
+  return prepared_[{block, path, checked}] = std::move(made);
 }
 
 Result<std::shared_ptr<const Program>> decode(const Module& module, std::string_view entry_name,

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "ir/support/result.h"
 #include "runtime/ptx/module.h"
@@ -34,12 +35,12 @@ class Program {
   std::size_t instruction_count() const;  // as printed by NVRTC
   std::size_t fused_regions() const;      // outer-product regions found (region.h)
   const ProgramCode& code() const { return *code_; }
-  // Made once per block size and path; launches share it.
+  // Made once per block size, path and whether for checked mode; launches share it.
   std::shared_ptr<const PreparedProgram> prepare(const std::array<std::uint32_t, 3>& block,
-                                                 Path path) const;
+                                                 Path path, bool checked) const;
 
  private:
-  using Key = std::pair<std::array<std::uint32_t, 3>, Path>;
+  using Key = std::tuple<std::array<std::uint32_t, 3>, Path, bool>;
   mutable std::mutex mutex_;
   mutable std::map<Key, std::shared_ptr<const PreparedProgram>> prepared_;
   std::unique_ptr<const ProgramCode> code_;

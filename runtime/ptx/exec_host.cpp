@@ -154,6 +154,7 @@ HWY_EXPORT(Function);
 ExecFn host_function(Op op) { return HWY_DYNAMIC_DISPATCH(Function)(op); }
 
 bool Frame::locate(std::uint64_t address, std::uint64_t bytes) {
+  ++located;
   auto inside = [&](std::uint64_t begin, std::uint64_t size) {
     return address >= begin && address - begin <= size && bytes <= size - (address - begin);
   };

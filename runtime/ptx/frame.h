@@ -129,6 +129,7 @@ struct Frame {
   // The buffer used last; most accesses hit it. Others are looked up.
   std::uint64_t cached_begin = 1, cached_end = 0;
   bool cached_writable = false;
+  std::uint64_t located = 0;  // look-ups so far
   const DeviceMemory* memory = nullptr;
   const DeviceMemory* constants = nullptr;  // the program's own arrays
   std::byte* region_scratch = nullptr;      // gathered multiplicands of one group

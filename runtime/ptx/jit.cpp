@@ -44,7 +44,8 @@ Jit::~Jit() = default;
 Jit::Jit(const BoundProgram& bound, Path path) : bound_(bound), path_(path) {}
 
 std::unique_ptr<Jit> Jit::create(const BoundProgram& bound,
-                                 const std::array<std::uint32_t, 3>& block, Path path) {
+                                 const std::array<std::uint32_t, 3>& block, Path path,
+                                 bool checked) {
 #if defined(__x86_64__)
   if (path == Path::kPortable) return nullptr;
   // Threads of a warp, which are two groups, may meet in memory at bar.warp.sync; in lockstep that
@@ -52,7 +53,9 @@ std::unique_ptr<Jit> Jit::create(const BoundProgram& bound,
   if (bound.program->has_warp_barriers) return nullptr;
   std::unique_ptr<Jit> jit(new Jit(bound, path));
   const Code& code = bound.program->code;
-  jit->plan_ = plan_units(code, &segment_supports);
+  auto* const plain_only =
+      +[](const Code& c, const Inst& i) { return is_plain(i.op) && segment_supports(c, i); };
+  jit->plan_ = plan_units(code, checked ? plain_only : &segment_supports);
   jit->shapes_ = find_shapes(code, block);
   std::uint32_t accesses = 0;
   for (const UnitPlan& plan : jit->plan_.units) {

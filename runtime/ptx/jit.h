@@ -111,9 +111,11 @@ std::vector<std::string> refused_units();
 
 class Jit {
  public:
-  // Null when the path has no machine code.
+  // Null when the path has no machine code. Checked mode looks at every access before it is made,
+  // so for it accesses are left to the interpreter.
   static std::unique_ptr<Jit> create(const BoundProgram& bound,
-                                     const std::array<std::uint32_t, 3>& block, Path path);
+                                     const std::array<std::uint32_t, 3>& block, Path path,
+                                     bool checked);
   ~Jit();
 
   struct Unit;

@@ -87,10 +87,8 @@ class Worker {
     for (const Block& block : code_.blocks)
       for (const Inst& i : block.code) has_shuffles_ = has_shuffles_ || i.op == Op::kShuffle;
     fill_presets(bound, config, f_);
-    if (options.check)
-      checker_.emplace(*bound.program, f_);
-    else if (jit)
-      machine_code_.emplace(*jit, f_);
+    if (options.check) checker_.emplace(*bound.program, f_);
+    if (jit) machine_code_.emplace(*jit, f_);
     jit_ = machine_code_ ? jit : nullptr;
     if (jit_)
       for (const BoundInst& in : bound.blocks[0].code)
@@ -108,7 +106,7 @@ class Worker {
     // once, and the same way every time.
     if (f_.shared_bytes) std::memset(f_.shared, 0xFF, f_.shared_bytes);
     execute();
-    if (jit_ && f_.fault.kind != FaultKind::kNone) {
+    if (jit_ && !checker_ && f_.fault.kind != FaultKind::kNone) {
       // Machine code runs groups one after the other, so it may meet another fault first than
       // instructions in lockstep; reports are those of the interpreter.
       const Fault met = f_.fault;
@@ -237,6 +235,7 @@ class Worker {
   }
 
   void unit(Jit::Unit& unit, const BoundBlock& block) {
+    if (checker_ && jit_->is_region(unit)) return checked(block.code[jit_->body(unit)[0]]);
     if ((partial_ || f_.lanes % kGroupLanes != 0) && jit_->is_region(unit))
       return one(block.code[jit_->body(unit)[0]]);
     std::uint32_t first = first_;
@@ -252,7 +251,12 @@ class Worker {
     first_ = all;
   }
 
-  // Every access is seen before it is made.
+  // Loads that leave their addresses as they are.
+  static bool loads_words(const BoundInst& in) {
+    return in.inst->op == Op::kLoad && in.memory.bytes <= 4 &&
+           (in.memory.space == Space::kGlobal || in.memory.space == Space::kConst);
+  }
+  // Every access is seen before it is made, but for loads that change nothing a look depends on.
   void checked(const BoundInst& in) {
     if (f_.fault.kind != FaultKind::kNone) return;
     if (in.region) {
@@ -265,8 +269,15 @@ class Worker {
       for (const BoundInst& i : in.region->fallback) checked(i);
       return;
     }
-    checker_->before(in, first_, last_);
+    // A load from a buffer of which nothing is kept: the executor's own checks are all there is to
+    // it, and say which buffer that was.
+    const std::uint64_t located = f_.located;
+    const bool first = !loads_words(in);
+    if (first) checker_->before(in, first_, last_);
     one(in);
+    if (!first && (f_.fault.kind != FaultKind::kNone || f_.located != located ||
+                   !checker_->untracked(f_.cached_begin)))
+      checker_->before(in, first_, last_);
     if (in.inst->op == Op::kBarrier) checker_->barrier();
   }
 
@@ -325,22 +336,20 @@ class Worker {
       const BoundBlock& bound = bound_.blocks[top.pc];
       if (masks_changed_) activate(top.mask);
       masks_changed_ = false;
-      if (checker_) {
-        for (const BoundInst& in : bound.code) checked(in);
-        if (block.condition != kNoReg &&
-            !checker_->branch(block.condition, terminator(top.pc), first_, last_))
-          return;
-      } else if (jit_) {
+      if (jit_) {
         for (const Jit::Step& step : jit_->steps(top.pc)) {
-          if (!step.unit)
-            one(bound.code[step.instruction]);
-          else
+          if (step.unit)
             unit(*step.unit, bound);
+          else
+            checker_ ? checked(bound.code[step.instruction]) : one(bound.code[step.instruction]);
           if (f_.fault.kind != FaultKind::kNone) return;
         }
       } else {
-        for (const BoundInst& in : bound.code) one(in);
+        for (const BoundInst& in : bound.code) checker_ ? checked(in) : one(in);
       }
+      if (checker_ && block.condition != kNoReg &&
+          !checker_->branch(block.condition, terminator(top.pc), first_, last_))
+        return;
       if (f_.fault.kind != FaultKind::kNone) return;
       if (++steps > options_.max_steps_per_block) {
         static const Inst kNothing;
@@ -485,8 +494,11 @@ Result<void> launch(const Program& program, const LaunchConfig& config,
 
   DeviceMemory constants;
   for (const Segment& s : code.segments) constants.add_readonly(s.storage.data(), s.bytes, s.name);
+  // Where checked mode follows registers it has to see every instruction.
+  const bool every = options.check && !code.registers_written;
   const std::shared_ptr<const PreparedProgram> prepared = program.prepare(
-      config.block, options.check ? Path::kPortable : std::min(best_path(), code.highest_path));
+      config.block, every ? Path::kPortable : std::min(best_path(), code.highest_path),
+      options.check);
   std::vector<std::unique_ptr<Worker>> workers(static_cast<std::size_t>(pool.threads()));
 
   std::uint32_t gx = config.grid[0], gy = config.grid[1], gz = config.grid[2];

@@ -355,7 +355,7 @@ std::string with_threads(std::string text, std::uint32_t threads) {
 std::size_t check_avx2_only(const ptx::Program& program,
                             const std::array<std::uint32_t, 3>& block) {
   std::size_t instructions = 0;
-  const auto prepared = program.prepare(block, ptx::Path::kAvx2);
+  const auto prepared = program.prepare(block, ptx::Path::kAvx2, false);
   if (!prepared->jit) return 0;
   for (const auto& code : prepared->jit->machine_code()) {
     const std::string found = driftc::test::beyond_avx2(code, instructions);
